@@ -65,7 +65,16 @@ static void place_free(struct seat_owner *seat)
 {
 	port_unmap(seat->memory, seat->bytes);
 	service_close(&seat->fd);
-	*seat = (struct seat_owner){ .fd = -1 };
+}
+
+/* The memory of a context that may pin so many frames. */
+static int place_make(struct clients *s, struct seat_owner *seat, u64 quota,
+                      int *ret_reader_fd)
+{
+	seat->quota = quota;
+	seat->bytes = arena_context_bytes(s->shape->nr_entries, (u32)quota);
+	return memory_make_context(s->memory, seat->bytes, &seat->memory, &seat->fd,
+	                           ret_reader_fd);
 }
 
 int place_open(struct clients *s, struct client *client, bool reads_only,
@@ -74,24 +83,19 @@ int place_open(struct clients *s, struct client *client, bool reads_only,
 	struct seat_owner seat = { .client = client };
 	struct context_table table;
 	struct place_offer offer;
+	u64 quota = reads_only ? 0 : place_next_quota(s);
 	int err;
 
 	if (domain_has_contexts(s, client))
 		return -EUSERS;
-	seat.quota = reads_only ? 0 : place_next_quota(s);
-	if (seat.quota > domain_pins_left(s, client))
-		seat.quota = 0;
-	seat.bytes = arena_context_bytes(s->shape->nr_entries, (u32)seat.quota);
-	err = memory_make_context(s->memory, seat.bytes, &seat.memory, &seat.fd,
-	                          &offer.fd);
+	if (quota > domain_pins_left(s, client))
+		quota = 0;
+	err = place_make(s, &seat, quota, &offer.fd);
 	/* If nothing can say when a context is over its pins would be taken back too early. */
-	if (!err && seat.quota > 0 && seat.fd < 0 && client->process < 0) {
+	if (!err && quota > 0 && seat.fd < 0 && client->process < 0) {
 		place_free(&seat);
 		port_close(offer.fd);
-		seat.quota = 0;
-		seat.bytes = arena_context_bytes(s->shape->nr_entries, 0);
-		err = memory_make_context(s->memory, seat.bytes, &seat.memory, &seat.fd,
-		                          &offer.fd);
+		err = place_make(s, &seat, 0, &offer.fd);
 	}
 	if (err)
 		return err == -EMFILE || err == -ENFILE ? -EMFILE : -ENOMEM;
@@ -126,6 +130,7 @@ void place_leave(struct clients *s, u32 place)
 	s->quota_given -= seat->quota;
 	place_unlink(s, place);
 	place_free(seat);
+	*seat = (struct seat_owner){ .fd = -1 };
 	service_count(&s->arena->header->nr_contexts, -(u64)1);
 }
 
