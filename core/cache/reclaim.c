@@ -274,17 +274,10 @@ int reclaim_init(struct reclaim *r, u32 nr_frames)
 	r->nr_buckets = (u32)1 << log2;
 	r->bucket_shift = 64 - log2;
 	r->nodes = host_alloc(r->nr_nodes * sizeof(*r->nodes), 64);
-	if (!r->nodes)
-		return -ENOMEM;
 	r->buckets = host_alloc(r->nr_buckets * sizeof(*r->buckets), 64);
-	if (!r->buckets) {
-		host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
-		return -ENOMEM;
-	}
 	r->asked = host_alloc(reclaim_nr_near(r) * sizeof(*r->asked), 64);
-	if (!r->asked) {
-		host_free(r->buckets, r->nr_buckets * sizeof(*r->buckets));
-		host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
+	if (!r->nodes || !r->buckets || !r->asked) {
+		reclaim_fini(r);
 		return -ENOMEM;
 	}
 	r->hand = (struct reclaim_hand){ .step = RECLAIM_IDLE };
@@ -299,9 +292,12 @@ int reclaim_init(struct reclaim *r, u32 nr_frames)
 
 void reclaim_fini(struct reclaim *r)
 {
-	host_free(r->asked, reclaim_nr_near(r) * sizeof(*r->asked));
-	host_free(r->buckets, r->nr_buckets * sizeof(*r->buckets));
-	host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
+	if (r->asked)
+		host_free(r->asked, reclaim_nr_near(r) * sizeof(*r->asked));
+	if (r->buckets)
+		host_free(r->buckets, r->nr_buckets * sizeof(*r->buckets));
+	if (r->nodes)
+		host_free(r->nodes, r->nr_nodes * sizeof(*r->nodes));
 	r->asked = NULL;
 	r->buckets = NULL;
 	r->nodes = NULL;

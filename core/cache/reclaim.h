@@ -141,7 +141,8 @@ struct reclaim_ops {
 };
 
 /* Makes r for frames 0..nr_frames - 1, all OUT. -EINVAL: nr_frames is 0 or above
- * RECLAIM_MAX_FRAMES. -ENOMEM: no memory. On an error r must not be used.
+ * RECLAIM_MAX_FRAMES. -ENOMEM: no memory. Then r has none either: r->nodes is NULL, and it must
+ * not be used.
  * Memory: 24 bytes a frame, about 22 for its share of GHOST, 4 to 8 for the hash. */
 int reclaim_init(struct reclaim *r, u32 nr_frames);
 void reclaim_fini(struct reclaim *r);
