@@ -541,6 +541,18 @@ void files_tick(struct files *s)
 	}
 }
 
+/* A slot has no descriptor before anything else can fail: files_fini() closes what is there. */
+static struct held_file *slots_make(u32 nr_files)
+{
+	struct held_file *slots = port_alloc(nr_files * sizeof(*slots));
+
+	for (u32 i = 0; slots && i < nr_files; i++)
+		slots[i] = (struct held_file){ .next_id = i + 1,
+			                       .fd = -1,
+			                       .direct_fd = -1 };
+	return slots;
+}
+
 int files_init(struct files *s)
 {
 	u32 nr_files = s->shape->nr_files;
@@ -549,7 +561,7 @@ int files_init(struct files *s)
 
 	if (refused_init(s) != 0 || pause_init(s) != 0)
 		return -ENOMEM;
-	s->slots = port_alloc(nr_files * sizeof(*s->slots));
+	s->slots = slots_make(nr_files);
 	s->chains = port_alloc(nr_files * sizeof(*s->chains));
 	s->links = port_alloc(nr_links * sizeof(*s->links));
 	if (!s->slots || !s->chains || !s->links)
@@ -557,9 +569,6 @@ int files_init(struct files *s)
 	for (i = 0; i < nr_links; i++)
 		s->links[i] = (struct frame_link){ i, i };
 	for (i = 0; i < nr_files; i++) {
-		s->slots[i] = (struct held_file){ .next_id = i + 1,
-			                          .fd = -1,
-			                          .direct_fd = -1 };
 		s->chains[i] = nr_files;
 		files_list_push(s, files_list_of_free(s), files_entry_of_slot(s, i));
 	}
