@@ -51,31 +51,43 @@ void misuse_context_close(const struct misuse *m)
 	CHECK(m->open == MISUSE_OPEN, "a context is closed twice");
 }
 
-void misuse_pinned(struct misuse *m, const struct lodic_pin *pin)
+/* Room for one more pin. Without memory the context goes on, and its copies are not looked for. */
+static bool misuse_make_room(struct misuse *m)
 {
+	u64 most = m->max_pins ? m->max_pins * 2 : 16;
 	const struct lodic_pin **more;
 
+	if (m->nr_pins < m->max_pins)
+		return true;
+	more = port_alloc(most * sizeof(*more));
+	if (!more) {
+		m->blind = true;
+		return false;
+	}
+	if (m->nr_pins > 0)
+		memcpy(more, m->pins, m->nr_pins * sizeof(*more));
+	port_free(m->pins);
+	m->pins = more;
+	m->max_pins = most;
+	return true;
+}
+
+void misuse_pinned(struct misuse *m, const struct lodic_pin *pin)
+{
 	for (u64 i = m->nr_pins; i > 0; i--)
 		if (m->pins[i - 1] == pin)
 			return;
-	if (m->nr_pins == m->max_pins) {
-		m->max_pins = m->max_pins ? m->max_pins * 2 : 16;
-		more = port_alloc(m->max_pins * sizeof(*more));
-		CHECK(more, "there is memory for a debug build");
-		if (m->nr_pins > 0)
-			memcpy(more, m->pins, m->nr_pins * sizeof(*more));
-		port_free(m->pins);
-		m->pins = more;
-	}
-	m->pins[m->nr_pins++] = pin;
+	if (!m->blind && misuse_make_room(m))
+		m->pins[m->nr_pins++] = pin;
 }
 
 void misuse_unpin(struct misuse *m, const struct lodic_pin *pin)
 {
 	u64 i = m->nr_pins;
 
-	if (!pin->word || *m->mark == 0)
-		return; /* given back already, or a forked child, where it does nothing */
+	/* Given back already, or a forked child, where it does nothing. */
+	if (!pin->word || *m->mark == 0 || m->blind)
+		return;
 	while (i > 0 && m->pins[i - 1] != pin)
 		i--;
 	CHECK(i > 0, "a pin is given back by a copy of what lodic_pin() has filled");

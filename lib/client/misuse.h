@@ -28,6 +28,7 @@ struct misuse {
 	/* Contexts: the structs that lodic_pin() has filled and that are not given back. */
 	const struct lodic_pin **pins;
 	u64 nr_pins, max_pins;
+	bool blind; /* there was no memory for one: they are not looked at any more */
 };
 
 #define MISUSE_OPEN 0x6c6f64696373756full
