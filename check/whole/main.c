@@ -22,6 +22,8 @@ static void schedule(u64 seed, bool tracing, bool faults)
 		world_reader(50 + machine_draw(400));
 	if (machine_draw(3) > 0)
 		world_writer(1 + machine_draw(10));
+	if (machine_draw(4) == 0)
+		world_mover(1 + machine_draw(10));
 	machine_run();
 }
 
@@ -41,7 +43,8 @@ int main(int argc, char **argv)
 				return 1;
 		}
 	}
-	printf("%llu schedules: %llu reads, %llu pins, %llu services; last: %.3f s, %llu steps, hash %016llx\n",
+	printf("%llu schedules: %llu reads, %llu pins, %llu services; "
+	       "last: %.3f s, %llu steps, hash %016llx\n",
 	       (unsigned long long)nr, (unsigned long long)world.nr_reads,
 	       (unsigned long long)world.nr_pins,
 	       (unsigned long long)world.nr_services, (double)machine.now_ns / 1e9,

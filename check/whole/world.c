@@ -3,8 +3,9 @@
  * See world.h.
  *
  * Each word of a file says whose it is, where it stands and which version it is of. A writer makes
- * one version of a whole file, then the next. So a reader may see, of each word, the last version
- * that was complete when its read began, or any one that was begun before the read was over.
+ * one version of a whole file, then the next. Of each word a reader may
+ * see the last version that was complete when its read began. It may also see a later one that was
+ * begun before the read was over.
  */
 #include "check/whole/world.h"
 
@@ -23,6 +24,7 @@ struct world world;
 
 static struct {
 	char path[32];
+	struct inode *inode;
 	u64 begun, complete; /* versions */
 } files[WORLD_FILES];
 
@@ -50,6 +52,7 @@ void world_begin(u64 seed)
 		snprintf(files[i].path, sizeof(files[i].path), "/data%u", i);
 		inode = program_make_file(files[i].path, WORLD_USER, 0644, FILE_BYTES);
 		world_fill(i, 1, 0, (u64 *)inode->data, FILE_BYTES / sizeof(u64));
+		files[i].inode = inode;
 		files[i].begun = files[i].complete = 1;
 	}
 }
@@ -152,7 +155,7 @@ static void reader_check(u32 file, u64 offset, const u64 *words, u32 nr, u64 lea
 	u64 most = files[file].begun;
 
 	/* The service stood still for longer than the kernel waits: lodic.h says so. */
-	if (files_find(files[file].path)->forced)
+	if (files[file].inode->forced)
 		least = 1;
 
 	for (u32 i = 0; i < nr; i++) {

@@ -10,11 +10,6 @@
 #define WORLD_SOCKET "/run/cache.sock"
 #define WORLD_FILES 4u
 
-/* What has happened in a run. A life of a service counts if each of these did. */
-struct world_life {
-	u64 nr_attached, nr_filled, nr_evicted, nr_deaths;
-};
-
 struct world {
 	u64 nr_reads, nr_pins, nr_served, nr_services, nr_lives;
 };
@@ -26,5 +21,7 @@ void world_begin(u64 seed);
 struct process *world_reader(u32 nr_rounds);
 /* A program that writes to them now and then. */
 struct process *world_writer(u32 nr_rounds);
+/* A program that renames one of them, and back, and changes a file of its own. At most one. */
+struct process *world_mover(u32 nr_rounds);
 
 #endif

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Writes calls.h: each function of the door, and the errnos that its comment allows.
+"""Writes the table of calls: each function of the door, and the errnos that its comment allows.
 
-    calls.py OUT.h lib/port.h lib/port/*.h
+    calls.py OUT.h OUT.c lib/port.h lib/port/*.h
 
 So the headers are the one place that says what may fail: a simulated machine draws its faults from
 them. "As port_create()" and "what port_look_at() says" stand for the errnos of that function, and
@@ -58,27 +58,30 @@ def errnos_of(found, name, seen):
 
 
 def main():
-    out, *headers = sys.argv[1:]
+    header, tables, *headers = sys.argv[1:]
     found = functions(headers)
     rows = {name: [e for e in dict.fromkeys(errnos_of(found, name, frozenset()))
                    if e not in NEVER] for name in sorted(found)}
     most = max(len(errnos) for errnos in rows.values())
-    with open(out, "w", encoding="utf-8") as file:
+    with open(header, "w", encoding="utf-8") as file:
         file.write("/* Made by host/whole/calls.py from the headers of the door. */\n"
-                   "#ifndef LODIC_HOST_WHOLE_CALLS_H\n#define LODIC_HOST_WHOLE_CALLS_H\n"
-                   "#include <errno.h>\n\nenum call {\n")
+                   "#ifndef LODIC_WHOLE_CALLS_H\n#define LODIC_WHOLE_CALLS_H\n\nenum call {\n")
         file.writelines(f"\tCALL_{name[5:].upper()},\n" for name in rows)
         file.write("\tNR_CALLS\n};\n\n"
                    f"#define CALL_MOST_ERRNOS {most}\n"
                    "struct call_errnos {\n\tint nr;\n\tint errnos[CALL_MOST_ERRNOS];\n};\n"
                    "extern const char *const call_names[NR_CALLS];\n"
                    "extern const struct call_errnos call_errnos[NR_CALLS];\n"
-                   "#ifdef CALLS_TABLES\nconst char *const call_names[NR_CALLS] = {\n")
+                   "#endif\n")
+    with open(tables, "w", encoding="utf-8") as file:
+        file.write("/* Made by host/whole/calls.py from the headers of the door. */\n"
+                   '#include "whole_calls.h"\n\n#include <errno.h>\n\n'
+                   "const char *const call_names[NR_CALLS] = {\n")
         file.writelines(f'\t"{name}",\n' for name in rows)
         file.write("};\nconst struct call_errnos call_errnos[NR_CALLS] = {\n")
         file.writelines(f"\t{{ {len(errnos)}, {{ {', '.join(errnos) or '0'} }} }},\n"
                         for errnos in rows.values())
-        file.write("};\n#endif\n#endif\n")
+        file.write("};\n")
 
 
 if __name__ == "__main__":

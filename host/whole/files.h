@@ -12,6 +12,9 @@
 #include "lib/port.h"
 #include "lib/port/watch.h"
 
+/* There is one file system. */
+#define FILES_DEV 1u
+
 struct socket;
 struct watch;
 
@@ -44,7 +47,7 @@ struct inode {
 
 /* What path leads to. NULL: nothing. */
 struct inode *files_find(const char *path);
-/* A new name. -EEXIST: there is one; -ENOENT: there is no such folder; -ENAMETOOLONG. */
+/* A new name. -EEXIST: there is one. -ENOENT: there is no such folder. -ENAMETOOLONG. */
 int files_make(const char *path, enum port_file_kind kind, u32 uid, u32 rights,
                struct inode **ret_inode);
 /* A path that leads there. NULL: it has none any more. */

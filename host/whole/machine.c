@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_TABLES
 #include "host/whole/machine.h"
 
 #include "host/random.h"
@@ -16,6 +15,12 @@
 #define HASH_PRIME 0x100000001b3u
 
 struct machine machine;
+
+const char *const fault_names[NR_FAULTS] = {
+	[FAULT_ERRNO] = "errno", [FAULT_SHORT] = "short", [FAULT_DELAY] = "delay",
+	[FAULT_DEATH] = "death", [FAULT_STOP] = "stop",   [FAULT_LIMIT] = "limit",
+	[FAULT_HANG] = "hang",
+};
 
 u32 machine_draw(u32 n)
 {

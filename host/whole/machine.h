@@ -6,8 +6,8 @@
  * at a time. It may lose its turn at each call of the door and at each access of host.h, as the
  * seed says. Time passes at calls of the door only. One seed gives one run.
  *
- * The product is a shared object of its own (lodic-whole's). Its static variables are what differs
- * between two processes that run the same text: image.c keeps a copy for each process, and puts it
+ * The product is a shared object of its own (liblodic-whole.so). Two processes that run the same
+ * text differ by its static variables. image.c keeps a copy of them for each process, and puts it
  * in place when a task of that process gets its turn.
  *
  * A call of the door, in each file here:
@@ -21,8 +21,10 @@
 #ifndef LODIC_HOST_WHOLE_MACHINE_H
 #define LODIC_HOST_WHOLE_MACHINE_H
 
+#include <errno.h>
+#include <whole_calls.h>
+
 #include "host/fiber/fiber.h"
-#include "host/whole/calls.h"
 #include "host/host.h"
 
 #define NS_NEVER UINT64_MAX
@@ -124,6 +126,7 @@ enum fault {
 	FAULT_HANG,  /* a file system does not answer for a while */
 	NR_FAULTS
 };
+extern const char *const fault_names[NR_FAULTS];
 
 struct machine {
 	u64 seed, random;

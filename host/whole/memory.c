@@ -259,24 +259,25 @@ int port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
 {
 	int err = machine_call(CALL_MAP);
 	struct fd_memory *of = fd_of(fd, &memory_kind);
+	bool writes;
 	void *there;
 
 	if (err)
 		return err;
 	if (!(flags & PORT_ANONYMOUS) && !of)
 		return fd_get(fd) ? -ENODEV : -EBADF;
-	if (of && ((protection & PORT_WRITE) && (flags & PORT_SHARED)) &&
-	    (!(of->d.mode & PORT_MAY_WRITE) || (of->file->seals & (PORT_SEAL_WRITE | PORT_SEAL_NEW_WRITERS))))
-		return (int)machine_result(of->d.mode & PORT_MAY_WRITE ? -EPERM
-		                                                       : -EACCES);
+	writes = of && (protection & PORT_WRITE) && (flags & PORT_SHARED);
+	if (writes && !(of->d.mode & PORT_MAY_WRITE))
+		return (int)machine_result(-EACCES);
+	if (writes && (of->file->seals & (PORT_SEAL_WRITE | PORT_SEAL_NEW_WRITERS)))
+		return (int)machine_result(-EPERM);
 	there = mmap(at, bytes, protection, flags, of ? of->file->real : -1,
 	             (off_t)offset);
 	if (there == MAP_FAILED)
 		return -EINVAL;
 	if (flags & PORT_FIXED)
 		mappings_forget(process_now(), there, bytes);
-	mapping_new(process_now(), there, bytes, of,
-	            of && (protection & PORT_WRITE) && (flags & PORT_SHARED));
+	mapping_new(process_now(), there, bytes, of, writes);
 	*ret_at = there;
 	return (int)machine_result(0);
 }

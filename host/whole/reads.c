@@ -7,8 +7,10 @@
 
 #define MOST_READS 64u
 
+enum reading_state { READ_FREE, READ_ADDED, READ_BEGUN, READ_ENDED };
+
 struct reading {
-	enum { READ_FREE, READ_ADDED, READ_BEGUN, READ_ENDED } state;
+	enum reading_state state;
 	struct port_reads *of;
 	struct description *file; /* kept until it has ended */
 	struct port_read read;

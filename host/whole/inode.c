@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Contract: port/inode.h. What a file is, and where it lies. */
+#include <string.h>
+
+#include "host/whole/files.h"
+#include "lib/port/inode.h"
+
+int port_path_of(int fd, char *to, size_t bytes)
+{
+	int err = machine_call(CALL_PATH_OF);
+	struct fd_file *file = fd_file_of(fd);
+	const char *name;
+
+	if (err || !file)
+		return err ? err : -ENOENT;
+	name = files_name(file->inode);
+	strncpy(to, name ? name : "/gone (deleted)", bytes - 1);
+	to[bytes - 1] = '\0';
+	return (int)machine_result(0);
+}
+
+int port_place(int fd, struct port_place *ret)
+{
+	int err = machine_call(CALL_PLACE);
+
+	if (err || !fd_get(fd))
+		return err ? err : -EBADF;
+	*ret = (struct port_place){ FILES_DEV, 1, 1 };
+	return (int)machine_result(0);
+}
+
+int port_place_at(const char *path, struct port_place *ret)
+{
+	int err = machine_call(CALL_PLACE_AT);
+
+	(void)path;
+	if (err)
+		return err;
+	*ret = (struct port_place){ FILES_DEV, 1, 1 };
+	return (int)machine_result(0);
+}
+
+int port_names(int fd, struct port_names *ret)
+{
+	int err = machine_call(CALL_NAMES);
+	struct fd_file *file = fd_file_of(fd);
+
+	if (err || !file)
+		return err ? err : -EBADF;
+	*ret = (struct port_names){ FILES_DEV, file->inode->ino, true,
+		                    file->inode->nr_names };
+	return (int)machine_result(0);
+}
+
+int port_system(int fd, enum port_system *ret)
+{
+	int err = machine_call(CALL_SYSTEM);
+
+	if (err || !fd_get(fd))
+		return err ? err : -EBADF;
+	*ret = PORT_SYSTEM_EXT;
+	return (int)machine_result(0);
+}
+
+bool port_has_verity(int fd)
+{
+	machine_pass(CALL_HAS_VERITY);
+	(void)fd;
+	return false;
+}
+
+int port_access_list(const char *path)
+{
+	int err = machine_call(CALL_ACCESS_LIST);
+
+	(void)path;
+	return (int)machine_result(err ? err : -ENODATA);
+}
