@@ -86,31 +86,32 @@ static void serve_say(void *arg, enum service_level level, const char *event,
 static void serve_run(void *arg)
 {
 	struct serve serve = *(struct serve *)arg;
-	bool wide = getenv("WIDE"), fast = wide && machine_draw(3) == 0;
+	bool fast = world.wide && machine_draw(3) == 0;
 	const struct service_options options = {
 		.socket = serve.socket,
 		.cache_bytes = serve.cache_bytes,
-		.nr_files = getenv("WIDE") ? 1 + machine_draw(6) : 16,
+		.nr_files = world.wide ? 1 + machine_draw(6) : 16,
 		.idle_exit_ms = 2000,
 		.lease_pause_ms = machine_draw(2) * 1000,
 		.say = serve_say,
-		.scheme = getenv("WIDE") ? machine_draw(4) : 0,
-		.barrier = getenv("WIDE") ? machine_draw(3) : 0,
-		.buffered = getenv("WIDE") ? machine_draw(2) : 0,
-		.watch_groups = getenv("WIDE") ? machine_draw(2) : 0,
-		.hold_bytes = getenv("WIDE") && machine_draw(2) ? 1 << 20 : 0,
+		.scheme = world.wide ? machine_draw(4) : 0,
+		.barrier = world.wide ? machine_draw(3) : 0,
+		.buffered = world.wide ? machine_draw(2) : 0,
+		.watch_groups = world.wide ? machine_draw(2) : 0,
+		.hold_bytes = world.wide && machine_draw(2) ? 1 << 20 : 0,
 		.fast_bytes = fast ? serve.cache_bytes / 2 : 0,
 		.policy = fast && machine_draw(2) ? "kloc" : NULL,
-		.policy_record = getenv("WIDE") && machine_draw(4) == 0 ? "/run/record" : NULL,
-		.pressure = getenv("WIDE") && machine_draw(2) ? "/proc/pressure/memory" : NULL,
-		.keep_ms = getenv("WIDE") ? machine_draw(5) * 1000 : 0,
-		.nr_entries = getenv("WIDE") && machine_draw(2) ? 16 : 0,
+		.policy_record = world.wide && machine_draw(4) == 0 ? "/run/record" : NULL,
+		.pressure = world.wide && machine_draw(2) ? "/proc/pressure/memory" : NULL,
+		.keep_ms = world.wide ? machine_draw(5) * 1000 : 0,
+		.nr_entries = world.wide && machine_draw(2) ? 16 : 0,
 	};
 	const char *why = "";
 	char text[256];
 	int err, n;
 
 	free(arg);
+	world.cache_bytes[process_now()->number] = serve.cache_bytes;
 	err = service_run(&options, serve_ready, &serve, &why);
 	if (err) {
 		machine_note("the service cannot run: %d %s", err, why ? why : "");

@@ -11,7 +11,9 @@
 #define WORLD_FILES 4u
 
 struct world {
-	u64 nr_reads, nr_pins, nr_served, nr_services, nr_lives;
+	bool wide; /* the run draws more of everything: settings, readers */
+	u64 nr_reads, nr_pins, nr_services;
+	u64 cache_bytes[MACHINE_MOST_PROCESSES + 1]; /* of a service, by its number */
 };
 extern struct world world;
 

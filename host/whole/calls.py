@@ -24,7 +24,7 @@ def words(text):
 
 
 def functions(headers):
-    """name -> (its own errnos, the functions whose errnos it has as well)."""
+    """name -> (its own errnos, the functions whose errnos it has as well, its header)."""
     found, file_errnos = {}, []
     for header in headers:
         with open(header, encoding="utf-8") as file:
@@ -45,7 +45,7 @@ def functions(headers):
                     others.append(list(found)[-1])
                 if "those of both" in comment:
                     others += list(found)[-2:]
-                found.setdefault(name, (errnos, others))
+                found.setdefault(name, (errnos, others, header))
                 comment = "" # it says nothing of those that follow
     return found
 
@@ -53,7 +53,7 @@ def functions(headers):
 def errnos_of(found, name, seen):
     if name not in found or name in seen:
         return []
-    own, others = found[name]
+    own, others, _ = found[name]
     return own + [e for other in others for e in errnos_of(found, other, seen | {name})]
 
 
@@ -72,6 +72,8 @@ def main():
                    "struct call_errnos {\n\tint nr;\n\tint errnos[CALL_MOST_ERRNOS];\n};\n"
                    "extern const char *const call_names[NR_CALLS];\n"
                    "extern const struct call_errnos call_errnos[NR_CALLS];\n"
+                   "/* The calls of lib/port/guest.h: none but the shim makes them. */\n"
+                   "extern const unsigned char call_is_guest[NR_CALLS];\n"
                    "#endif\n")
     with open(tables, "w", encoding="utf-8") as file:
         file.write("/* Made by host/whole/calls.py from the headers of the door. */\n"
@@ -81,6 +83,8 @@ def main():
         file.write("};\nconst struct call_errnos call_errnos[NR_CALLS] = {\n")
         file.writelines(f"\t{{ {len(errnos)}, {{ {', '.join(errnos) or '0'} }} }},\n"
                         for errnos in rows.values())
+        file.write("};\nconst unsigned char call_is_guest[NR_CALLS] = {\n")
+        file.writelines(f"\t{int(found[name][2].endswith('guest.h'))},\n" for name in rows)
         file.write("};\n")
 
 

@@ -31,7 +31,10 @@ bool machine_draws(enum fault fault)
 {
 	u32 rate = machine.rate[fault];
 
-	return rate > 0 && !machine.faults_end && machine_draw(rate) == 0;
+	if (rate == 0 || machine.faults_end || machine_draw(rate) != 0)
+		return false;
+	machine.nr_faults[fault]++;
+	return true;
 }
 
 static void machine_hash(u64 value)

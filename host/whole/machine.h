@@ -104,6 +104,8 @@ struct process {
 	u32 fd_limit;
 	struct heap_block *heap; /* what it has allocated (heap.c) */
 	u64 heap_bytes;
+	u64 bytes_read;  /* of files */
+	u32 nr_accepted; /* connections */
 	struct mapping *mappings;
 	void (*word_ends[MACHINE_MOST_WORDS])(void *value);
 	u32 nr_words;
@@ -150,6 +152,7 @@ struct machine {
 	u64 nr_called[NR_CALLS];
 	u64 nr_failed[NR_CALLS]; /* by FAULT_ERRNO */
 	u64 nr_failed_by[NR_CALLS][CALL_MOST_ERRNOS];
+	u64 nr_faults[NR_FAULTS]; /* that have come true */
 	u64 hash; /* of all that has happened */
 	bool failed;
 	char what[200];

@@ -55,8 +55,9 @@ static void reads_end(struct description *d)
 
 static const struct kind reads_kind = { "reads", reads_ready, reads_end };
 
-static long pieces_read(const struct inode *inode, const struct port_piece *pieces,
-                        unsigned int nr_pieces, u64 offset)
+static long pieces_read(struct process *process, const struct inode *inode,
+                        const struct port_piece *pieces, unsigned int nr_pieces,
+                        u64 offset)
 {
 	u64 all = 0, got;
 
@@ -66,6 +67,7 @@ static long pieces_read(const struct inode *inode, const struct port_piece *piec
 		if (got < pieces[i].bytes)
 			break;
 	}
+	process->bytes_read += all;
 	return (long)all;
 }
 
@@ -79,7 +81,8 @@ int64_t port_read_pieces(int fd, const struct port_piece *pieces,
 		return err ? err : -EBADF;
 	if (machine_draws(FAULT_SHORT))
 		nr_pieces = 1 + machine_draw(nr_pieces);
-	return machine_result(pieces_read(file->inode, pieces, nr_pieces, offset));
+	return machine_result(pieces_read(process_now(), file->inode, pieces, nr_pieces,
+	                                  offset));
 }
 
 bool port_is_cached(int fd, uint64_t offset, uint64_t bytes)
@@ -166,8 +169,8 @@ static void reading_ends(void *of)
 	else if (fault)
 		one->result = fault;
 	else if (one->result == 0)
-		one->result = (int)pieces_read(file->inode, read->pieces, nr,
-		                               read->offset);
+		one->result = (int)pieces_read(one->of->process, file->inode,
+		                               read->pieces, nr, read->offset);
 	description_put(one->file);
 	one->file = NULL;
 	one->state = READ_ENDED;

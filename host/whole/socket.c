@@ -275,6 +275,7 @@ int port_accept(int fd)
 	next->next_waiting = NULL;
 	s->nr_waiting--;
 	process_now()->fds[number] = &next->d;
+	process_now()->nr_accepted++;
 	return (int)machine_result(number);
 }
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See scenarios.h. */
+#include "check/whole/scenarios.h"
+
+#include <string.h>
+
+static void reads_begin(void)
+{
+	for (u32 i = 1 + machine_draw(world.wide ? 8 : 3); i > 0; i--)
+		world_reader(50 + machine_draw(400));
+	if (machine_draw(3) > 0)
+		world_writer(1 + machine_draw(10));
+	if (machine_draw(4) == 0)
+		world_mover(1 + machine_draw(10));
+}
+
+const struct scenario scenarios[] = {
+	{ "reads", reads_begin },
+};
+const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
+const char *scenario_name;
+
+const struct scenario *scenario_find(const char *name)
+{
+	for (u32 i = 0; i < nr_scenarios; i++)
+		if (strcmp(scenarios[i].name, name) == 0)
+			return &scenarios[i];
+	return NULL;
+}
+
+const struct scenario *scenario_draw(void)
+{
+	return &scenarios[machine_draw(nr_scenarios)];
+}
+
+void scenario_begin(const struct scenario *scenario)
+{
+	scenario_name = scenario->name;
+	scenario->begin();
+}

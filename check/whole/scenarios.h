@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The scenarios of the whole product: which programs there are, and what they do. */
+#ifndef LODIC_CHECK_WHOLE_SCENARIOS_H
+#define LODIC_CHECK_WHOLE_SCENARIOS_H
+
+#include "check/whole/world.h"
+
+struct scenario {
+	const char *name;
+	void (*begin)(void); /* starts its programs */
+};
+
+extern const struct scenario scenarios[];
+extern const u32 nr_scenarios;
+/* The one that goes on. */
+extern const char *scenario_name;
+
+/* NULL: there is none of that name. */
+const struct scenario *scenario_find(const char *name);
+/* One of them, from the seed. */
+const struct scenario *scenario_draw(void);
+/* After world_begin(). */
+void scenario_begin(const struct scenario *scenario);
+
+#endif
