@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Does the search over the whole product find the mutants that it should?
 
-    check/mutants/whole.py --build DIR --run COMMAND [NAME...]
+    check/mutants/whole.py --build DIR [--run COMMAND] [NAME...]
 
 It takes each row with `whole N`, or those named. It compiles the changed files as
 compile_commands.json of DIR says, and links them with the other objects of the product. Then the
 search runs N schedules from seed 1 with that product. A row is found if the search fails. Exit
 status: 1 if one was not found, or if the search fails without a mutant.
 
-COMMAND is the search, from that seed on. It runs in DIR; {schedules} in it becomes their number.
+COMMAND is the search, from that seed on. It runs in DIR. {schedules} in it becomes their number.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import tempfile
 import rows
 
 PRODUCT = "lodic-whole"
+SEARCH = "./lodic-whole --schedules {schedules}"
 MANY = 2000 # schedules that find nothing in the product as it is
 
 
@@ -80,14 +81,15 @@ def fails(command, schedules, build, folder=None):
     run = subprocess.run(words, cwd=build, env=environment, capture_output=True, text=True)
     if run.returncode == 0:
         return None
-    return (run.stdout.splitlines() or [f"it ends by signal {-run.returncode}"])[0]
+    said = [line for line in run.stdout.splitlines() if ", seed " in line]
+    return (said or run.stdout.splitlines() or [f"it ends by signal {-run.returncode}"])[0]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, metavar="DIR")
-    parser.add_argument("--run", required=True, metavar="COMMAND")
+    parser.add_argument("--run", default=SEARCH, metavar="COMMAND")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     build = options.build.resolve()

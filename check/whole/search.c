@@ -39,9 +39,9 @@ static void draw_faults(const struct options *o)
 	for (u32 i = 0; i < NR_FAULTS; i++)
 		if (machine_draw(2))
 			machine.rate[i] = (u32)16 << machine_draw(8);
-	if (world.wide && machine_draw(2)) {
-		machine.fault_call = machine_draw(NR_CALLS);
-		machine.rate[FAULT_ERRNO] = 1 + machine_draw(16);
+	if (machine_draw(2)) {
+		machine_one_error();
+		machine.rate[FAULT_ERRNO] = machine_draw(2) ? 1 : 2 + machine_draw(8);
 	}
 	for (u32 i = 0; i < NR_FAULTS; i++)
 		if (!o->faults[i])

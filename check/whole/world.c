@@ -134,9 +134,12 @@ static void serve_inherit(struct process *to, int fd, int number)
 
 int programs_start(const struct port_program *program)
 {
-	struct serve *serve = calloc(1, sizeof(*serve));
+	struct serve *serve;
 	struct process *p;
 
+	if (machine.nr_processes == MACHINE_MOST_PROCESSES)
+		return -EAGAIN; /* those that have ended count */
+	serve = calloc(1, sizeof(*serve));
 	serve->cache_bytes = (u64)64 << 10 << machine_draw(3);
 	serve->report = program->kept;
 	for (char **at = program->arguments; *at; at++)

@@ -294,6 +294,26 @@ bool machine_fails(enum call call)
 	       machine_draws(FAULT_ERRNO);
 }
 
+/* A call of many errors has as many chances: each error is seen. */
+void machine_one_error(void)
+{
+	u32 nr = 0;
+
+	for (u32 i = 0; i < NR_CALLS; i++)
+		nr += call_is_guest[i] ? 0 : (u32)call_errnos[i].nr;
+	nr = (u32)(machine.seed % nr);
+	for (u32 i = 0; i < NR_CALLS; i++) {
+		if (call_is_guest[i])
+			continue;
+		if (nr < (u32)call_errnos[i].nr) {
+			machine.fault_call = i;
+			machine.fault_which = nr;
+			return;
+		}
+		nr -= (u32)call_errnos[i].nr;
+	}
+}
+
 int machine_call(enum call call)
 {
 	machine_pass(call);
@@ -307,7 +327,8 @@ int machine_fault(enum call call)
 
 	if (can->nr == 0 || !machine_fails(call))
 		return 0;
-	which = machine_draw(can->nr);
+	which = machine.fault_which < CALL_MOST_ERRNOS ? machine.fault_which
+	                                              : machine_draw((u32)can->nr);
 	machine.nr_failed[call]++;
 	machine.nr_failed_by[call][which]++;
 	machine_note("%s: fault %d", call_names[call], can->errnos[which]);
@@ -478,6 +499,7 @@ void machine_begin(u64 seed)
 	machine.turn_most = (u32)1 << machine_draw(12);
 	machine.turn = 1;
 	machine.fault_call = NR_CALLS;
+	machine.fault_which = CALL_MOST_ERRNOS;
 }
 
 void machine_run(void)

@@ -147,7 +147,8 @@ struct machine {
 	u32 turn_most; /* drawn for a run */
 	u32 nr_cpus;
 	u32 rate[NR_FAULTS]; /* one in so many draws; 0: never */
-	u32 fault_call; /* enum call: the one that fails; NR_CALLS: each may */
+	u32 fault_call;  /* enum call: the one that fails; NR_CALLS: each may */
+	u32 fault_which; /* of its errnos; CALL_MOST_ERRNOS: any of them */
 	bool faults_end;     /* from now on nothing fails: what remains must get well */
 	u64 nr_called[NR_CALLS];
 	u64 nr_failed[NR_CALLS]; /* by FAULT_ERRNO */
@@ -170,6 +171,9 @@ void machine_run(void);
 /* A rule is broken: the run ends here. */
 _Noreturn void machine_fail(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
+/* From now on one error of one call is the only one that is drawn. Of all errors each has its turn,
+ * seed by seed. */
+void machine_one_error(void);
 /* A number below n, from the seed. */
 u32 machine_draw(u32 n);
 /* Is it so, once in so many times as the run has drawn for that fault? */

@@ -6,7 +6,8 @@
 #include "host/whole/machine.h"
 #include "lib/port.h"
 
-/* Starts a process of the program, with the two descriptors that it names. 0, or -ENOENT. */
+/* Starts a process of the program, with the two descriptors that it names. 0, or -ENOENT.
+ * -EAGAIN: the machine has no room for another one. */
 int programs_start(const struct port_program *program);
 
 #endif

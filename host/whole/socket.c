@@ -254,11 +254,26 @@ int port_listen(int fd, unsigned int waiting)
 	return (int)machine_result(0);
 }
 
+static int socket_abort(struct socket *listening)
+{
+	struct socket *gone = listening->waiting;
+
+	if (!gone)
+		return 0;
+	listening->waiting = gone->next_waiting;
+	listening->nr_waiting--;
+	description_put(&gone->d);
+	return -ECONNABORTED;
+}
+
 int port_accept(int fd)
 {
 	int err = machine_call(CALL_ACCEPT), number;
 	struct socket *s = socket_of(fd), *next;
 
+	/* One that waited has gone meanwhile. So it cannot be if nobody waits. */
+	if (s && err == -ECONNABORTED)
+		err = socket_abort(s);
 	if (err || !s)
 		return err ? err : -EBADF;
 	/* accept4(2) takes a number before it looks whether anybody waits. */

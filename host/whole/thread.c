@@ -124,6 +124,8 @@ int port_thread_start(struct port_thread *ret_thread, void (*run)(void *arg), vo
 	int err = machine_call(CALL_THREAD_START);
 	struct task *t;
 
+	if (!err && machine.nr_tasks == MACHINE_MOST_TASKS)
+		err = -EAGAIN;
 	if (err)
 		return err;
 	t = task_start(process_now(), "thread", run, arg);
