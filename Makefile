@@ -18,7 +18,7 @@ C_FILES = find bench check cli core doc host include lib preload python \
 
 .PHONY: help deps deps-build deps-check deps-arm64 deps-bench deps-deb deps-fmt deps-kernel \
 	deps-python build study demo check kernel-check soak soak-cache soak-counter soak-fuzz \
-	soak-holds soak-move mutants deb deb-check arm64-check \
+	soak-holds soak-move soak-whole mutants deb deb-check arm64-check \
 	bench bench-apps bench-faces bench-recordings bench-scale bench-share figures \
 	fmt install uninstall wheel wheel-check wheel-manylinux try-torch clean
 .DEFAULT_GOAL := help
@@ -34,6 +34,7 @@ help:
 	@echo 'make soak-fuzz          10^6 executions of each of five fuzzers, under sanitizers'
 	@echo 'make soak-holds         2,000 kills among holders; 10^6 random requests, twice'
 	@echo 'make soak-move          10^6 blocks move under readers that pin, view, read and die'
+	@echo 'make soak-whole         10^6 schedules of service and readers on a simulated machine'
 	@echo 'make mutants            generated mutants of core/: does the checker see each one?'
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
@@ -107,6 +108,9 @@ figures: deps-bench study
 
 soak: study
 	@$(BUILD)/lodic-check --all --schedules 250000 $(ARGS)
+
+soak-whole: study
+	@$(BUILD)/lodic-check --whole --schedules 1000000 $(ARGS)
 
 soak-cache: deps-check
 	@$(PYTHON) tools/soak.py --build $(BUILD)/soak $(ARGS)

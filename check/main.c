@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* `lodic-check`: looks for schedules that break a rule of lodic's protocols. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,7 @@
 #define DEEP_TIMES 10u
 #define SHOW_FIRST 1000u /* schedules of the first try to show a mutant */
 #define RANDOM_BUDGET 20000u
+#define WHOLE "lodic-whole"
 
 static struct check_list list;
 
@@ -300,10 +303,33 @@ static void check_output(void)
 	_exit(1);
 }
 
+/* `lodic-check --whole ...`: the search over the whole product is a program beside this one. */
+static int run_whole(char **argv)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(WHOLE));
+	char *slash;
+
+	path[n > 0 ? n : 0] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash)
+		return perror("lodic-check: /proc/self/exe"), 1;
+	strcpy(slash + 1, WHOLE);
+	argv[1] = argv[0];
+	execv(path, argv + 1);
+	fprintf(stderr,
+	        "lodic-check: --whole needs %s: %s. It is not installed. In a build "
+	        "folder `ninja %s` makes it.\n",
+	        path, strerror(errno), WHOLE);
+	return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o;
 
+	if (argc > 1 && strcmp(argv[1], "--whole") == 0)
+		return run_whole(argv);
 	atexit(check_output);
 	options_parse(&o, argc, argv);
 	check_list_all(&list);

@@ -34,7 +34,8 @@ enum key {
 	KEY_MUTANT,
 	KEY_JSON,
 	KEY_SEEDS,
-	KEY_JOBS
+	KEY_JOBS,
+	KEY_WHOLE
 };
 
 #define U32_MAX 0xffffffffu
@@ -80,6 +81,10 @@ static const struct argp_option table[] = {
 	{ "trace", KEY_TRACE, NULL, 0, "With --only: print the schedule's steps", 4 },
 	{ "json", KEY_JSON, NULL, 0, "Print JSON; interleavings then go to stderr", 5 },
 	{ "jobs", KEY_JOBS, "N", 0, "Processes (default: as many as CPUs)", 5 },
+	{ "whole", KEY_WHOLE, NULL, 0,
+	  "Search the service and its readers on a simulated machine instead; must come "
+	  "first. --whole --help: its options",
+	  6 },
 	{ 0 },
 };
 
@@ -207,6 +212,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_JOBS:
 		o->jobs = (u32)number(arg, "jobs", SEARCH_MAX_JOBS, state);
 		break;
+	case KEY_WHOLE: argp_error(state, "--whole must come first"); break;
 	case ARGP_KEY_ARG: argp_error(state, "'%s' is not an option", arg); break;
 	case ARGP_KEY_END: check_together(o, state); break;
 	default: return ARGP_ERR_UNKNOWN;

@@ -61,6 +61,8 @@ SCHEDULES = 2000
 SCHEDULES_WEAK = 10000  # weak memory, with movers
 SCHEDULES_FLIPPED = 30  # random ones
 MUTANT_SEEDS = 3
+WHOLE_SCHEDULES = 5000
+WHOLE_COMPARED = 500  # by two compilers
 
 HEADERS = ["lodic/counter.h", "lodic/counter.hpp", "lodic/inline.h", "lodic/lodic.h",
            "lodic/lodic.hpp", "lodic/reason.h"]  # in include/
@@ -310,6 +312,28 @@ def check_checker(check):
                    "--flip", "all", "--strategy", "random")
     check.run("checker: every mutant is found",
               [str(program), "--mutants", "--seeds", str(MUTANT_SEEDS)], "checker.log")
+    check.run(f"checker: {WHOLE_SCHEDULES} schedules of the whole product",
+              [str(program), "--whole", "--schedules", str(WHOLE_SCHEDULES), "--coverage"],
+              "checker.log")
+    check_whole_hash(check)
+
+
+def check_whole_hash(check):
+    """One seed gives one schedule of the whole product, whichever compiler made it."""
+    before, hashes = time.monotonic(), []
+    for name in ("gcc", "clang"):
+        program = check.folder / name / "lodic-whole"
+        if not program.exists():
+            continue
+        text, status = run_logged([str(program), "--schedules", str(WHOLE_COMPARED), "--json"],
+                                  check.folder / "checker.log")
+        hashes.append(json.loads(text)["hash"] if status == 0 else text)
+    ok = len(set(hashes)) == 1
+    check.count(int(ok), int(not ok))
+    check.line("checker: the whole product, by both compilers", time.monotonic() - before,
+               "the same" if ok else "FAILED")
+    if not ok:
+        check.fail("checker", "\n".join(hashes))
 
 
 def check_guest(check):
