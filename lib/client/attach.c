@@ -126,6 +126,7 @@ int attach_step(struct lodic *lodic)
 		                  attach_greeted, lodic);
 	if (!err)
 		return -EINPROGRESS;
+	channel_close(c, err); /* if it could not be asked: the next try makes another one */
 	attach_failed(lodic, err);
 	return lodic->error;
 }
