@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "check/whole/search.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 
 #include "host/random.h"
 
+/* What schedule after schedule allocates and frees stays mapped. */
+#define KEPT_BYTES (256 << 20)
 #define TICK_NS 20000000
 #define QUIET_TICKS 100u /* before progress is worth a line */
 
@@ -104,6 +107,8 @@ static void work(const struct options *o, struct shared *shared, u32 job)
 	struct tally *t = &shared->tallies[job];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 	signal(SIGINT, SIG_IGN); /* the parent kills this process */
 	for (u64 i = job; i < o->schedules && o->seed + i < shared->failing; i += o->jobs) {
 		schedule(o, o->seed + i, t);
