@@ -109,6 +109,7 @@ struct process {
 	struct mapping *mappings;
 	void (*word_ends[MACHINE_MOST_WORDS])(void *value);
 	u32 nr_words;
+	struct waiters once; /* tasks that wait until a port_once() is done */
 	u32 signals; /* enum process_signal that wait, a bit each */
 	struct description *signals_fd;
 	const char *const *environment;

@@ -167,9 +167,10 @@ void port_once(struct port_once *once, void (*init)(void))
 		once->words[0] = BEGUN;
 		init();
 		once->words[0] = DONE;
+		waiters_wake(&process_now()->once);
 	}
 	while (once->words[0] != DONE)
-		task_wait(NULL, machine.now_ns + NS_PER_US);
+		task_wait(&process_now()->once, NS_NEVER);
 }
 
 /* ---- cancellation: the scenarios cancel nobody yet ---- */
