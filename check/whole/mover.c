@@ -2,6 +2,7 @@
 /* See world.h: a program that renames a file that readers have, and cuts one of its own. */
 #include <stdio.h>
 
+#include "check/whole/settle.h"
 #include "check/whole/world.h"
 
 #define OWN "/own"
@@ -44,5 +45,9 @@ static void mover_run(void *arg)
 
 struct process *world_mover(u32 nr_rounds)
 {
-	return process_start("mover", WORLD_USER, mover_run, (void *)(uintptr_t)nr_rounds);
+	struct process *p = process_start("mover", WORLD_USER, mover_run,
+	                                  (void *)(uintptr_t)nr_rounds);
+
+	settle_expect(p);
+	return p;
 }

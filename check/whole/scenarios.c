@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "check/whole/settle.h"
+
 static void reads_begin(void)
 {
 	for (u32 i = 1 + machine_draw(world.wide ? 8 : 3); i > 0; i--)
@@ -36,5 +38,6 @@ const struct scenario *scenario_draw(void)
 void scenario_begin(const struct scenario *scenario)
 {
 	scenario_name = scenario->name;
+	settle_begin();
 	scenario->begin();
 }

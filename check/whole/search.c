@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "check/whole/settle.h"
 #include "host/random.h"
 
 /* What schedule after schedule allocates and frees stays mapped. */
@@ -96,6 +97,7 @@ static void schedule(const struct options *o, u64 seed, struct tally *t)
 	snprintf(t->scenario, sizeof(t->scenario), "%s", scenario->name);
 	scenario_begin(scenario);
 	machine_run();
+	settle_end();
 	tally_add_run(t);
 }
 

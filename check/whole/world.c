@@ -13,20 +13,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/whole/settle.h"
 #include "host/whole/programs.h"
 #include "lib/port.h"
 #include "lib/service/service.h"
 
-#define FILE_BYTES ((u64)64 << 10)
+#define FILE_BYTES WORLD_FILE_BYTES
 #define READ_BYTES 4096u
 
 struct world world;
 
+const char *const world_paths[WORLD_FILES] = { "/data0", "/data1", "/data2", "/data3" };
+
 static struct {
 	char path[32];
-	struct inode *inode;
+	struct inode *inode; /* kept */
 	u64 begun, complete; /* versions */
-} files[WORLD_FILES];
+} files[WORLD_MOST_FILES];
+static u32 nr_files;
+static u32 nr_closed[MACHINE_MOST_PROCESSES];
 
 static u64 world_word(u32 file, u64 offset, u64 version)
 {
@@ -39,22 +44,34 @@ static void world_fill(u32 file, u64 version, u64 offset, u64 *words, u32 nr)
 		words[i] = world_word(file, offset + i * sizeof(u64), version);
 }
 
+static void world_make(const char *path)
+{
+	struct inode *inode = program_make_file(path, WORLD_USER, 0644, FILE_BYTES);
+
+	if (nr_files == WORLD_MOST_FILES)
+		machine_fail("too many files for the world");
+	snprintf(files[nr_files].path, sizeof(files[nr_files].path), "%s", path);
+	files[nr_files].inode = inode;
+	files[nr_files].begun = files[nr_files].complete = 1;
+	inode_keep(inode);
+	world_fill(nr_files, 1, 0, (u64 *)inode->data, FILE_BYTES / sizeof(u64));
+	nr_files++;
+}
+
 void world_begin(u64 seed)
 {
 	machine_begin(seed);
+	for (u32 i = 0; i < nr_files; i++)
+		inode_put(files[i].inode);
+	nr_files = 0;
+	memset(nr_closed, 0, sizeof(nr_closed));
 	files_begin();
+	world.few_files = world.leaks_pins = false;
 	program_make_folder("/run", WORLD_USER, 0700);
 	program_make_folder("/bin", 0, 0755);
 	program_make_file("/bin/lodic", 0, 0755, 1);
-	for (u32 i = 0; i < WORLD_FILES; i++) {
-		struct inode *inode;
-
-		snprintf(files[i].path, sizeof(files[i].path), "/data%u", i);
-		inode = program_make_file(files[i].path, WORLD_USER, 0644, FILE_BYTES);
-		world_fill(i, 1, 0, (u64 *)inode->data, FILE_BYTES / sizeof(u64));
-		files[i].inode = inode;
-		files[i].begun = files[i].complete = 1;
-	}
+	for (u32 i = 0; i < WORLD_FILES; i++)
+		world_make(world_paths[i]);
 }
 
 /* ---- the service ---- */
@@ -73,6 +90,7 @@ static void serve_ready(void *arg)
 	pipe_write(serve->report, &ok, sizeof(ok));
 	fd_close(process_now(), serve->report);
 	world.nr_services++;
+	settle_service_starts();
 }
 
 static void serve_say(void *arg, enum service_level level, const char *event,
@@ -106,12 +124,15 @@ static void serve_run(void *arg)
 		.keep_ms = world.wide ? machine_draw(5) * 1000 : 0,
 		.nr_entries = world.wide && machine_draw(2) ? 16 : 0,
 	};
+	struct settle_has before = settle_look(process_now());
 	const char *why = "";
 	char text[256];
 	int err, n;
 
 	free(arg);
 	world.cache_bytes[process_now()->number] = serve.cache_bytes;
+	world.few_files |= options.nr_files < WORLD_FILES;
+	world.leaks_pins |= options.scheme == LODIC_ATOMIC || options.scheme == LODIC_FROZEN;
 	err = service_run(&options, serve_ready, &serve, &why);
 	if (err) {
 		machine_note("the service cannot run: %d %s", err, why ? why : "");
@@ -121,6 +142,7 @@ static void serve_run(void *arg)
 		memcpy(text, &err, sizeof(err));
 		pipe_write(serve.report, text, (size_t)n);
 	}
+	settle_given_back(&before);
 	process_exit(err ? 1 : 0);
 }
 
@@ -154,34 +176,98 @@ int programs_start(const struct port_program *program)
 
 /* ---- a reader ---- */
 
-static void reader_check(u32 file, u64 offset, const u64 *words, u32 nr, u64 least)
+int world_attach(struct lodic **ret_lodic)
 {
-	u64 most = files[file].begun;
+	const struct lodic_options options = { .bytes = sizeof(options),
+		                               .socket = WORLD_SOCKET,
+		                               .service = "/bin/lodic" };
+	int err = lodic_attach(&options, ret_lodic);
+
+	machine_note("lodic_attach() = %d", err);
+	return err;
+}
+
+u32 *world_closed(void)
+{
+	return &nr_closed[process_now()->number - 1];
+}
+
+int world_context_open(struct lodic *lodic, struct lodic_context **ret_context)
+{
+	++*world_closed();
+	return lodic_context_open(lodic, ret_context);
+}
+
+bool world_open(struct lodic *lodic, const char *path, struct world_open *ret_open)
+{
+	int fd = port_open(path), err;
+	u32 number = 0;
+
+	if (fd < 0)
+		return false;
+	while (files[number].inode != fd_file_of(fd)->inode)
+		number++;
+	ret_open->number = number;
+	err = lodic_open(lodic, fd, &ret_open->file);
+	++*world_closed();
+	port_close(fd);
+	return err == 0;
+}
+
+void world_close(const struct world_open *open)
+{
+	lodic_close(open->file);
+}
+
+u32 world_nr_files(void)
+{
+	return nr_files;
+}
+
+const char *world_path(const struct world_open *open)
+{
+	return files[open->number].path;
+}
+
+u64 world_bytes(const struct world_open *open)
+{
+	return files[open->number].inode->bytes;
+}
+
+u64 world_version(const struct world_open *open)
+{
+	return files[open->number].complete;
+}
+
+void world_check(const struct world_open *open, u64 offset, const void *bytes, u64 nr_bytes,
+                 u64 least)
+{
+	u64 most = files[open->number].begun;
+	const u64 *words = bytes;
 
 	/* The service stood still for longer than the kernel waits: lodic.h says so. */
-	if (files[file].inode->forced)
+	if (files[open->number].inode->forced)
 		least = 1;
 
-	for (u32 i = 0; i < nr; i++) {
+	for (u32 i = 0; i < nr_bytes / sizeof(u64); i++) {
 		u64 at = offset + i * sizeof(u64), version = words[i] >> 40;
 
-		if (words[i] != world_word(file, at, version) || version < least ||
-		    version > most)
+		if (words[i] != world_word(open->number, at, version) ||
+		    version < least || version > most)
 			machine_fail("%s has version %llu at %llu, %llx; it may be %llu to %llu",
-			             files[file].path, (unsigned long long)version,
+			             world_path(open), (unsigned long long)version,
 			             (unsigned long long)at, (unsigned long long)words[i],
 			             (unsigned long long)least, (unsigned long long)most);
 	}
 }
 
-static void reader_read(struct lodic_context *context, struct lodic_file *file, u32 number)
+void world_read(struct lodic_context *context, const struct world_open *open)
 {
-	static u64 words[MACHINE_MOST_PROCESSES][READ_BYTES / sizeof(u64)];
-	u64 *to = words[process_now()->number - 1];
+	u64 to[READ_BYTES / sizeof(u64)];
 	u64 offset = machine_draw(FILE_BYTES / 512) * (u64)512;
 	u32 bytes = 8 + 8 * machine_draw(READ_BYTES / 8 - 1);
-	u64 least = files[number].complete;
-	ssize_t n = lodic_read(context, file, to, bytes, (off_t)offset);
+	u64 least = world_version(open);
+	ssize_t n = lodic_read(context, open->file, to, bytes, (off_t)offset);
 
 	if (n < 0) {
 		machine_note("lodic_read() = %zd", n);
@@ -189,71 +275,89 @@ static void reader_read(struct lodic_context *context, struct lodic_file *file, 
 	}
 	if ((u64)n > bytes || (n < bytes && offset + (u64)n < FILE_BYTES && n % 8 != 0))
 		machine_note("lodic_read() = %zd of %u", n, bytes);
-	reader_check(number, offset, to, (u32)(n / 8), least);
+	world_check(open, offset, to, (u64)n, least);
 	world.nr_reads++;
 }
 
-static void reader_pin(struct lodic_context *context, struct lodic_file *file, u32 number)
+void world_compare(struct lodic_context *context, const struct world_open *open)
+{
+	const struct inode *inode = files[open->number].inode;
+	u8 to[READ_BYTES];
+	ssize_t n;
+
+	for (u64 at = 0; at <= inode->bytes; at += (u64)n) {
+		n = lodic_read(context, open->file, to, sizeof(to), (off_t)at);
+		if (n < 0 || (n == 0) != (at == inode->bytes))
+			machine_fail("%s: %zd bytes at %llu of %llu", world_path(open), n,
+			             (unsigned long long)at,
+			             (unsigned long long)inode->bytes);
+		if (memcmp(to, inode->data + at, (size_t)n) != 0)
+			machine_fail("%s has other bytes at %llu", world_path(open),
+			             (unsigned long long)at);
+		if (n == 0)
+			break;
+	}
+}
+
+static void world_pin(struct lodic_context *context, const struct world_open *open)
 {
 	u64 offset = machine_draw(FILE_BYTES / 4096) * (u64)4096;
-	u64 least = files[number].complete;
+	u64 least = world_version(open);
 	struct lodic_pin pin;
 
-	if (lodic_pin(context, file, (off_t)offset, &pin) != 0)
+	if (lodic_pin(context, open->file, (off_t)offset, &pin) != 0)
 		return;
-	reader_check(number, offset, pin.data, 512, least);
+	world_check(open, offset, pin.data, pin.bytes, least);
 	machine_yield();
-	reader_check(number, offset, pin.data, 512, least);
+	world_check(open, offset, pin.data, pin.bytes, least);
 	lodic_unpin(context, &pin);
 	world.nr_pins++;
 }
 
-static void reader_rounds(struct lodic_context *context, struct lodic_file *const *open,
-                          u32 nr_rounds)
+void world_rounds(struct lodic_context *context, const struct world_open *open, u32 nr_open,
+                  u32 nr_rounds)
 {
-	for (u32 i = 0; i < nr_rounds; i++) {
-		u32 file = machine_draw(WORLD_FILES);
+	for (u32 i = 0; i < nr_rounds && nr_open > 0; i++) {
+		u32 which = machine_draw(nr_open);
 
-		if (!open[file])
-			continue;
 		if (machine_draw(4) > 0)
-			reader_read(context, open[file], file);
+			world_read(context, &open[which]);
 		else
-			reader_pin(context, open[file], file);
+			world_pin(context, &open[which]);
 		if (machine_draw(32) == 0)
 			port_sleep((u64)machine_draw(200) * 1000000);
 	}
 }
 
+static void reader_reads(struct lodic *lodic, u32 nr_rounds)
+{
+	struct world_open open[WORLD_FILES];
+	struct lodic_context *context;
+	u32 nr_open = 0;
+
+	if (world_context_open(lodic, &context) != 0)
+		return;
+	for (u32 i = 0; i < WORLD_FILES; i++)
+		nr_open += world_open(lodic, world_paths[i], &open[nr_open]);
+	world_rounds(context, open, nr_open, nr_rounds);
+	settle_here();
+	for (u32 i = 0; i < nr_open; i++)
+		settle_file(context, &open[i]);
+	for (u32 i = 0; i < nr_open; i++)
+		world_close(&open[i]);
+	lodic_context_close(context);
+}
+
 static void reader_run(void *arg)
 {
-	const struct lodic_options options = { .bytes = sizeof(options),
-		                               .socket = WORLD_SOCKET,
-		                               .service = "/bin/lodic" };
-	struct lodic_file *open[WORLD_FILES] = { NULL };
-	struct lodic_context *context;
+	struct settle_has before = settle_look(process_now());
 	struct lodic *lodic;
-	int err = lodic_attach(&options, &lodic), fd;
 
-	machine_note("lodic_attach() = %d", err);
-	if (err)
-		return;
-	if (lodic_context_open(lodic, &context) == 0) {
-		for (u32 i = 0; i < WORLD_FILES; i++) {
-			fd = port_open(files[i].path);
-			if (fd < 0)
-				continue;
-			if (lodic_open(lodic, fd, &open[i]) != 0)
-				open[i] = NULL;
-			port_close(fd);
-		}
-		reader_rounds(context, open, (u32)(uintptr_t)arg);
-		for (u32 i = 0; i < WORLD_FILES; i++)
-			if (open[i])
-				lodic_close(open[i]);
-		lodic_context_close(context);
+	if (world_attach(&lodic) == 0) {
+		reader_reads(lodic, (u32)(uintptr_t)arg);
+		lodic_detach(lodic);
 	}
-	lodic_detach(lodic);
+	settle_given_back_but(&before, *world_closed());
 }
 
 struct process *world_reader(u32 nr_rounds)
@@ -262,6 +366,7 @@ struct process *world_reader(u32 nr_rounds)
 	                                  (void *)(uintptr_t)nr_rounds);
 
 	p->mortal = true;
+	settle_expect(p);
 	return p;
 }
 
@@ -291,6 +396,9 @@ static void writer_run(void *arg)
 
 struct process *world_writer(u32 nr_rounds)
 {
-	return process_start("writer", WORLD_USER, writer_run,
-	                     (void *)(uintptr_t)nr_rounds);
+	struct process *p = process_start("writer", WORLD_USER, writer_run,
+	                                  (void *)(uintptr_t)nr_rounds);
+
+	settle_expect(p);
+	return p;
 }

@@ -9,13 +9,27 @@
 #define WORLD_USER 1000u
 #define WORLD_SOCKET "/run/cache.sock"
 #define WORLD_FILES 4u
+#define WORLD_FILE_BYTES ((u64)64 << 10)
+/* With those that take another's name. A word of a file has room for so many. */
+#define WORLD_MOST_FILES 128u
 
 struct world {
 	bool wide; /* the run draws more of everything: settings, readers */
 	u64 nr_reads, nr_pins, nr_services;
 	u64 cache_bytes[MACHINE_MOST_PROCESSES + 1]; /* of a service, by its number */
+	bool leaks_pins; /* of readers that die: the scheme does not know whose they are */
+	bool few_files; /* the service may hold fewer than there are */
 };
 extern struct world world;
+
+/* A file that a reader has open. */
+struct world_open {
+	struct lodic_file *file;
+	u32 number; /* which of the files it is: several may have had one path */
+};
+
+/* Where the files lie. */
+extern const char *const world_paths[WORLD_FILES];
 
 /* A machine with files, and nobody who reads them yet. */
 void world_begin(u64 seed);
@@ -25,5 +39,32 @@ struct process *world_reader(u32 nr_rounds);
 struct process *world_writer(u32 nr_rounds);
 /* A program that renames one of them, and back, and changes a file of its own. At most one. */
 struct process *world_mover(u32 nr_rounds);
+
+/* ---- for the programs of scenarios ---- */
+
+int world_attach(struct lodic **ret_lodic);
+int world_context_open(struct lodic *lodic, struct lodic_context **ret_context);
+/* false: it cannot be opened now. */
+bool world_open(struct lodic *lodic, const char *path, struct world_open *ret_open);
+void world_close(const struct world_open *open);
+/* Reads somewhere, and checks the bytes. */
+void world_read(struct lodic_context *context, const struct world_open *open);
+/* Reads all of it. Nobody has changed it for long: the bytes are as the file has them. */
+void world_compare(struct lodic_context *context, const struct world_open *open);
+/* Reads some, and pins some. */
+void world_rounds(struct lodic_context *context, const struct world_open *open, u32 nr_open,
+                  u32 nr_rounds);
+/* How many objects of liblodic the running program has opened, or tried to: it closes each. */
+u32 *world_closed(void);
+/* How many there have been. */
+u32 world_nr_files(void);
+const char *world_path(const struct world_open *open);
+/* How long the file is now. */
+u64 world_bytes(const struct world_open *open);
+/* The least version that a read may see that begins now. */
+u64 world_version(const struct world_open *open);
+/* Bytes that came from there, by a read that began when world_version() was that. */
+void world_check(const struct world_open *open, u64 offset, const void *bytes, u64 nr_bytes,
+                 u64 least_version);
 
 #endif

@@ -40,6 +40,21 @@ void description_put(struct description *d)
 	free(d);
 }
 
+void description_hold(struct description *d)
+{
+	description_keep(d);
+	machine.running->held = d;
+}
+
+void description_release(struct task *task)
+{
+	struct description *d = task->held;
+
+	task->held = NULL;
+	if (d)
+		description_put(d);
+}
+
 void description_changed(struct description *d)
 {
 	d->inputs++;
@@ -328,11 +343,11 @@ int port_wait(int fd, enum port_waiting what, int ms)
 		return err;
 	if (!d)
 		return 1; /* poll(2) says that it is invalid: that is something to look at */
-	description_keep(d);
+	description_hold(d);
 	while (!fd_is_ready(d, what) && machine.now_ns < until)
 		if (!task_wait(&d->waiters, until))
 			break;
 	err = fd_is_ready(d, what);
-	description_put(d);
+	description_release(machine.running);
 	return (int)machine_result(err);
 }

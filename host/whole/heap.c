@@ -50,6 +50,15 @@ static void heap_free(void *at)
 	free(block);
 }
 
+u32 heap_nr(const struct process *process)
+{
+	u32 nr = 0;
+
+	for (const struct heap_block *b = process->heap; b; b = b->next)
+		nr++;
+	return nr;
+}
+
 void heap_end(struct process *process)
 {
 	while (process->heap) {

@@ -347,6 +347,7 @@ static void task_ends(struct task *t)
 {
 	task_off(t);
 	mark_end(t);
+	description_release(t);
 	t->state = TASK_OVER;
 	t->process->nr_tasks--;
 	waiters_wake(&t->over);

@@ -58,6 +58,7 @@ struct task {
 	u32 number;
 	u8 state; /* enum task_state */
 	bool timed_out;
+	struct description *held; /* a call of its waits for it */
 	bool joined; /* somebody waits for its end, or will */
 	bool no_cancel;
 	void (*run)(void *arg);
@@ -239,7 +240,9 @@ void image_switch(struct process *to);
 
 /* heap.c, memory.c, thread.c, lease.c: what ends with a process, or with a task. */
 void heap_end(struct process *process);
+u32 heap_nr(const struct process *process); /* blocks */
 void mappings_end(struct process *process);
+u32 mappings_nr(const struct process *process);
 void words_end(struct task *task);
 void mark_end(struct task *task);
 /* socket.c: it is dead, for those that have a descriptor of it. */
@@ -271,6 +274,9 @@ struct description {
 void *description_new(const struct kind *kind, size_t bytes);
 void description_keep(struct description *d);
 void description_put(struct description *d);
+/* The running task waits for it: it stays until then, or until the task is killed. */
+void description_hold(struct description *d);
+void description_release(struct task *task);
 /* Input has come, or the other side has hung up: those that wait look again. */
 void description_changed(struct description *d);
 /* The lowest free number. -EMFILE: the caller still has d. */

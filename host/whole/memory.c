@@ -178,11 +178,11 @@ int port_memory_again(int fd, bool writes)
 
 	if (err || !m)
 		return err ? err : -EBADF;
-	description_keep(&m->d);
+	description_hold(&m->d);
 	while (m->file->claimed)
 		task_wait(&m->file->waiters, NS_NEVER);
 	err = memory_fd(m->file, true, PORT_MAY_READ | (writes ? PORT_MAY_WRITE : 0));
-	description_put(&m->d);
+	description_release(machine.running);
 	return err;
 }
 
@@ -291,6 +291,15 @@ int port_unmap(void *at, uint64_t bytes)
 	mappings_forget(process_now(), at, bytes);
 	munmap(at, bytes);
 	return (int)machine_result(0);
+}
+
+u32 mappings_nr(const struct process *process)
+{
+	u32 nr = 0;
+
+	for (const struct mapping *m = process->mappings; m; m = m->next)
+		nr++;
+	return nr;
 }
 
 void mappings_end(struct process *process)

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See settle.h. */
+#include "check/whole/settle.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/look.h"
+#include "lib/port.h"
+
+#define NS_PER_S ((u64)1000000000)
+/* Faults may delay programs for so long; then they stop, and it is time to come to an end. A call
+ * that a fault delays takes 15 minutes at most. */
+#define PATIENCE_NS (6 * 3600 * NS_PER_S)
+#define DELAY_NS (1000 * NS_PER_S)
+/* Thirty pauses of a file (pause.h) of a second each, and the retries. */
+#define CACHED_NS (120 * NS_PER_S)
+#define ATTACH_NS (60 * NS_PER_S)
+#define LEAVES_NS (60 * NS_PER_S)
+/* As lib/client/misuse.c has it. */
+#define MOST_KEPT 16u
+/* Refusals of files that the service could not open: it knows them by their paths. */
+#define MOST_PATHS (WORLD_FILES + 2)
+/* As lib/service/base/worker.h has it. */
+#define MOST_WORKERS 8u
+#define NR_ANY UINT32_MAX
+#define POLL_NS (NS_PER_S / 2)
+
+static struct {
+	bool expected[MACHINE_MOST_PROCESSES + 1], here[MACHINE_MOST_PROCESSES + 1];
+	bool open;
+	struct waiters waiters;
+	struct process *service; /* the last one that has started */
+	struct settle_has fresh; /* what it had then */
+	bool faulty;
+} settle;
+
+struct settle_has settle_look(const struct process *process)
+{
+	struct settle_has has = { .nr_blocks = heap_nr(process),
+		                  .nr_mappings = mappings_nr(process),
+		                  .nr_tasks = process->nr_tasks };
+
+	for (u32 i = 0; i < MACHINE_MOST_FDS; i++)
+		has.nr_fds += process->fds[i] != NULL;
+	return has;
+}
+
+static void settle_compare(const struct process *process,
+                           const struct settle_has *before, const char *when)
+{
+	struct settle_has now = settle_look(process);
+	/* What a fault has kept from going stays for good. */
+	u32 most_mappings = before->nr_mappings + (u32)machine.nr_failed[CALL_UNMAP];
+
+	if (now.nr_blocks <= before->nr_blocks && now.nr_fds <= before->nr_fds &&
+	    now.nr_mappings <= most_mappings && now.nr_tasks <= before->nr_tasks)
+		return;
+	machine_fail("%s %s has %u blocks, %u descriptors, %u mappings, %u threads; "
+	             "not %u, %u, %u, %u",
+	             process->name, when, now.nr_blocks, now.nr_fds, now.nr_mappings,
+	             now.nr_tasks, before->nr_blocks, before->nr_fds,
+	             most_mappings, before->nr_tasks);
+}
+
+/* A worker of a service may still wait for a file system. Once it is done it goes by itself. */
+void settle_given_back(const struct settle_has *before)
+{
+	u64 until = machine.now_ns + DELAY_NS;
+
+	struct settle_has most = *before;
+
+	while (process_now()->nr_tasks > before->nr_tasks && machine.now_ns < until) {
+		most.nr_blocks = most.nr_fds = NR_ANY; /* what it was at goes with the process */
+		task_wait(NULL, machine.now_ns + NS_PER_S / 8);
+	}
+	settle_compare(process_now(), &most, "at its end");
+}
+
+void settle_given_back_but(const struct settle_has *before, u32 nr_closed)
+{
+	struct settle_has most = *before;
+
+	most.nr_blocks += (nr_closed < MOST_KEPT ? nr_closed : MOST_KEPT) + 1;
+	settle_given_back(&most);
+}
+
+void settle_service_starts(void)
+{
+	settle.service = process_now();
+	settle.fresh = settle_look(process_now());
+	settle.faulty = machine.rate[FAULT_ERRNO] > 0;
+}
+
+/* ---- readers ---- */
+
+void settle_expect(struct process *process)
+{
+	settle.expected[process->number] = true;
+}
+
+void settle_here(void)
+{
+	settle.here[process_now()->number] = true;
+	while (!settle.open)
+		task_wait(&settle.waiters, NS_NEVER);
+}
+
+static u64 settle_hits(const struct lodic_context *context)
+{
+	struct lodic_context_stat stat = { 0 };
+
+	lodic_context_stat(context, &stat, sizeof(stat));
+	return stat.hits;
+}
+
+void settle_file(struct lodic_context *context, const struct world_open *open)
+{
+	u64 until = machine.now_ns + CACHED_NS, hits = settle_hits(context);
+	int why = 0;
+
+	while (settle_hits(context) == hits) {
+		why = lodic_file_cached(open->file);
+		if (world_bytes(open) == 0 || (world.few_files && why == -ENFILE))
+			break;
+		if (machine.now_ns > until)
+			machine_fail("%s is not cached for so long: %d",
+			             world_path(open), why);
+		world_read(context, open);
+		port_sleep(20000000);
+	}
+	world_compare(context, open);
+}
+
+/* ---- the auditor ---- */
+
+static struct process *settle_missing(void)
+{
+	for (u32 i = 0; i < machine.nr_processes; i++) {
+		struct process *p = &machine.processes[i];
+
+		if (settle.expected[p->number] && !p->dead && !settle.here[p->number])
+			return p;
+	}
+	return NULL;
+}
+
+static bool settle_stopped(void)
+{
+	for (u32 i = 0; i < machine.nr_processes; i++)
+		if (machine.processes[i].resume)
+			return true;
+	return false;
+}
+
+static void auditor_waits(void)
+{
+	u64 until = machine.now_ns + PATIENCE_NS;
+	bool delays = machine.rate[FAULT_DELAY] > 0;
+
+	while (settle_missing()) {
+		if (machine.now_ns > until && machine.faults_end)
+			machine_fail("%s does not come to an end", settle_missing()->name);
+		if (machine.now_ns > until) {
+			machine.faults_end = true;
+			until = machine.now_ns + PATIENCE_NS;
+		}
+		task_wait(NULL, machine.now_ns + POLL_NS);
+	}
+	machine.faults_end = true;
+	machine_note("faults have ended");
+	if (delays)
+		task_wait(NULL, machine.now_ns + DELAY_NS);
+	while (settle_stopped())
+		task_wait(NULL, machine.now_ns + POLL_NS);
+}
+
+static struct lodic *auditor_attaches(void)
+{
+	u64 until = machine.now_ns + ATTACH_NS;
+	struct lodic *lodic;
+	int err;
+
+	do {
+		err = world_attach(&lodic);
+		if (!err)
+			return lodic;
+		port_sleep(POLL_NS);
+	} while (machine.now_ns < until);
+	machine_fail("nobody can attach: %d", err);
+}
+
+static void auditor_reads(struct lodic *lodic)
+{
+	struct lodic_context *context;
+	struct world_open open;
+	int err = lodic_context_open(lodic, &context);
+
+	if (err)
+		machine_fail("nobody can have a context: %d", err);
+	for (u32 i = 0; i < WORLD_FILES; i++) {
+		if (!world_open(lodic, world_paths[i], &open))
+			continue;
+		settle_file(context, &open);
+		lodic_close(open.file);
+	}
+	lodic_context_close(context);
+}
+
+/* Nobody else is connected, and the service has let all files go: it is as after its start. */
+static void auditor_looks(void)
+{
+	u64 until = machine.now_ns + LEAVES_NS;
+	struct settle_has fresh = settle.fresh;
+	struct look_dropped dropped = { 0 };
+	struct look *look;
+	int pid, err;
+
+	err = look_open(WORLD_SOCKET, &look, &pid);
+	if (err)
+		machine_fail("nobody can look at the service: %d", err);
+	do {
+		err = look_drop(look, 0, LOOK_ALL, &dropped);
+		if (err)
+			machine_fail("the service drops nothing: %d", err);
+		port_sleep(POLL_NS);
+	} while (dropped.busy && machine.now_ns < until);
+	if (dropped.busy || (dropped.pinned && !world.leaks_pins))
+		machine_fail("the service has let go all, and %llu are pinned, %llu busy",
+		             (unsigned long long)dropped.pinned,
+		             (unsigned long long)dropped.busy);
+	look_close(look);
+	port_sleep(POLL_NS);
+	/* It remembers the paths of files that it had, and its workers wait for work. What a fault
+	 * has kept it from making at its start it has made since: its watches. */
+	if (settle.faulty)
+		fresh.nr_fds++;
+	fresh.nr_blocks += world_nr_files() + MOST_PATHS;
+	fresh.nr_tasks += MOST_WORKERS;
+	if (!settle.service->dead)
+		settle_compare(settle.service, &fresh, "with nobody");
+}
+
+static void auditor_run(void *arg)
+{
+	struct lodic *lodic;
+	u64 until;
+
+	(void)arg;
+	auditor_waits();
+	lodic = auditor_attaches();
+	settle.open = true;
+	waiters_wake(&settle.waiters);
+	auditor_reads(lodic);
+	lodic_detach(lodic);
+	until = machine.now_ns + PATIENCE_NS;
+	for (u32 i = 0; i < machine.nr_processes; i++)
+		while (settle.expected[i + 1] && !machine.processes[i].dead)
+			if (!task_wait(&machine.processes[i].ended, until))
+				machine_fail("%s does not end", machine.processes[i].name);
+	if (settle.service && !settle.service->dead)
+		auditor_looks();
+}
+
+void settle_begin(void)
+{
+	memset(&settle, 0, sizeof(settle));
+	process_start("auditor", WORLD_USER, auditor_run, NULL);
+}
+
+void settle_end(void)
+{
+	const char *waits = NULL;
+
+	for (u32 i = 0; i < machine.nr_processes; i++)
+		if (!machine.processes[i].dead)
+			waits = machine.processes[i].name;
+	if (machine.failed || (!waits && machine.nr_descriptions == 0))
+		return;
+	machine.failed = true;
+	if (waits)
+		snprintf(machine.what, sizeof(machine.what), "%s waits for ever", waits);
+	else
+		snprintf(machine.what, sizeof(machine.what), "%u descriptions are left",
+		         machine.nr_descriptions);
+}
