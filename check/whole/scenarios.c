@@ -18,6 +18,8 @@ static void reads_begin(void)
 
 const struct scenario scenarios[] = {
 	{ "reads", reads_begin },
+	{ "threads", scenario_threads },
+	{ "files", scenario_files },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

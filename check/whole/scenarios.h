@@ -10,6 +10,9 @@ struct scenario {
 	void (*begin)(void); /* starts its programs */
 };
 
+void scenario_threads(void);
+void scenario_files(void);
+
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;
 /* The one that goes on. */

@@ -63,18 +63,21 @@ static void settle_compare(const struct process *process,
 	             most_mappings, before->nr_tasks);
 }
 
-/* A worker of a service may still wait for a file system. Once it is done it goes by itself. */
 void settle_given_back(const struct settle_has *before)
 {
-	u64 until = machine.now_ns + DELAY_NS;
+	settle_compare(process_now(), before, "at its end");
+}
 
+void settle_service_ends(const struct settle_has *before)
+{
+	u64 until = machine.now_ns + DELAY_NS;
 	struct settle_has most = *before;
 
-	while (process_now()->nr_tasks > before->nr_tasks && machine.now_ns < until) {
-		most.nr_blocks = most.nr_fds = NR_ANY; /* what it was at goes with the process */
+	if (machine.rate[FAULT_DELAY] > 0)
+		most.nr_blocks = most.nr_fds = NR_ANY;
+	while (process_now()->nr_tasks > before->nr_tasks && machine.now_ns < until)
 		task_wait(NULL, machine.now_ns + NS_PER_S / 8);
-	}
-	settle_compare(process_now(), &most, "at its end");
+	settle_given_back(&most);
 }
 
 void settle_given_back_but(const struct settle_has *before, u32 nr_closed)
@@ -224,7 +227,7 @@ static void auditor_looks(void)
 		if (err)
 			machine_fail("the service drops nothing: %d", err);
 		port_sleep(POLL_NS);
-	} while (dropped.busy && machine.now_ns < until);
+	} while ((dropped.busy || dropped.pinned) && machine.now_ns < until);
 	if (dropped.busy || (dropped.pinned && !world.leaks_pins))
 		machine_fail("the service has let go all, and %llu are pinned, %llu busy",
 		             (unsigned long long)dropped.pinned,

@@ -29,8 +29,11 @@ struct settle_has settle_look(const struct process *process);
  * build keeps the last objects that were closed, and what a thread is told of its last error. */
 void settle_given_back(const struct settle_has *before);
 void settle_given_back_but(const struct settle_has *before, u32 nr_closed);
-/* As the first service has started: nobody has asked it for anything. */
+/* As a service has started: nobody has asked it for anything. */
 void settle_service_starts(void);
+/* The same for a service. It does not wait for ever for a worker that a file system keeps. Such a
+ * worker goes by itself, and what it was at goes with the process. */
+void settle_service_ends(const struct settle_has *before);
 /* The machine has stopped: nobody waits for ever, and nothing is left. */
 void settle_end(void);
 

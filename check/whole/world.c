@@ -25,10 +25,15 @@ struct world world;
 
 const char *const world_paths[WORLD_FILES] = { "/data0", "/data1", "/data2", "/data3" };
 
+/* Only a watch hears of some cuts: a machine without faults needs so long at most. */
+#define LATE_NS ((u64)1000000000)
+
 static struct {
 	char path[32];
 	struct inode *inode; /* kept */
 	u64 begun, complete; /* versions */
+	u64 cuts;            /* how often its length has changed */
+	u64 sure_ns;         /* from when on a read sees its length; NS_NEVER: nobody knows */
 } files[WORLD_MOST_FILES];
 static u32 nr_files;
 static u32 nr_closed[MACHINE_MOST_PROCESSES];
@@ -44,17 +49,18 @@ static void world_fill(u32 file, u64 version, u64 offset, u64 *words, u32 nr)
 		words[i] = world_word(file, offset + i * sizeof(u64), version);
 }
 
-static void world_make(const char *path)
+static void world_make(const char *path, u64 bytes)
 {
-	struct inode *inode = program_make_file(path, WORLD_USER, 0644, FILE_BYTES);
+	struct inode *inode = program_make_file(path, WORLD_USER, 0644, bytes);
 
 	if (nr_files == WORLD_MOST_FILES)
 		machine_fail("too many files for the world");
 	snprintf(files[nr_files].path, sizeof(files[nr_files].path), "%s", path);
 	files[nr_files].inode = inode;
 	files[nr_files].begun = files[nr_files].complete = 1;
+	files[nr_files].cuts = files[nr_files].sure_ns = 0;
 	inode_keep(inode);
-	world_fill(nr_files, 1, 0, (u64 *)inode->data, FILE_BYTES / sizeof(u64));
+	world_fill(nr_files, 1, 0, (u64 *)inode->data, (u32)(bytes / sizeof(u64)));
 	nr_files++;
 }
 
@@ -71,7 +77,8 @@ void world_begin(u64 seed)
 	program_make_folder("/bin", 0, 0755);
 	program_make_file("/bin/lodic", 0, 0755, 1);
 	for (u32 i = 0; i < WORLD_FILES; i++)
-		world_make(world_paths[i]);
+		world_make(world_paths[i], FILE_BYTES);
+	world_make(WORLD_BIG, WORLD_BIG_BYTES);
 }
 
 /* ---- the service ---- */
@@ -131,7 +138,7 @@ static void serve_run(void *arg)
 
 	free(arg);
 	world.cache_bytes[process_now()->number] = serve.cache_bytes;
-	world.few_files |= options.nr_files < WORLD_FILES;
+	world.few_files |= options.nr_files < 16;
 	world.leaks_pins |= options.scheme == LODIC_ATOMIC || options.scheme == LODIC_FROZEN;
 	err = service_run(&options, serve_ready, &serve, &why);
 	if (err) {
@@ -142,7 +149,7 @@ static void serve_run(void *arg)
 		memcpy(text, &err, sizeof(err));
 		pipe_write(serve.report, text, (size_t)n);
 	}
-	settle_given_back(&before);
+	settle_service_ends(&before);
 	process_exit(err ? 1 : 0);
 }
 
@@ -261,20 +268,51 @@ void world_check(const struct world_open *open, u64 offset, const void *bytes, u
 	}
 }
 
+/* What a read knows of the length when it begins. */
+struct world_length {
+	u32 number;
+	u64 bytes, cuts;
+	bool sure;
+};
+
+static struct world_length world_length(const struct world_open *open)
+{
+	return (struct world_length){
+		open->number, files[open->number].inode->bytes, files[open->number].cuts,
+		files[open->number].sure_ns <= machine.now_ns &&
+			!files[open->number].inode->forced
+	};
+}
+
+static void world_check_length(const struct world_length *before, u64 offset, u64 bytes,
+                               u64 got)
+{
+	u64 left = before->bytes > offset ? before->bytes - offset : 0;
+	u64 most = left < bytes ? left : bytes;
+	bool faulty = machine.rate[FAULT_SHORT] > 0 || machine.rate[FAULT_ERRNO] > 0;
+
+	if (!before->sure || files[before->number].cuts != before->cuts)
+		return;
+	if (got > most || (got < most && (got == 0 || !faulty)))
+		machine_fail("%s: %llu bytes at %llu; there are %llu",
+		             files[before->number].path, (unsigned long long)got,
+		             (unsigned long long)offset, (unsigned long long)most);
+}
+
 void world_read(struct lodic_context *context, const struct world_open *open)
 {
 	u64 to[READ_BYTES / sizeof(u64)];
 	u64 offset = machine_draw(FILE_BYTES / 512) * (u64)512;
 	u32 bytes = 8 + 8 * machine_draw(READ_BYTES / 8 - 1);
 	u64 least = world_version(open);
+	struct world_length before = world_length(open);
 	ssize_t n = lodic_read(context, open->file, to, bytes, (off_t)offset);
 
 	if (n < 0) {
 		machine_note("lodic_read() = %zd", n);
 		return;
 	}
-	if ((u64)n > bytes || (n < bytes && offset + (u64)n < FILE_BYTES && n % 8 != 0))
-		machine_note("lodic_read() = %zd of %u", n, bytes);
+	world_check_length(&before, offset, bytes, (u64)n);
 	world_check(open, offset, to, (u64)n, least);
 	world.nr_reads++;
 }
@@ -370,26 +408,84 @@ struct process *world_reader(u32 nr_rounds)
 	return p;
 }
 
-/* ---- a writer ---- */
+/* ---- writers ---- */
+
+static u32 world_find(const char *path)
+{
+	const struct inode *inode = files_find(path);
+	u32 number = 0;
+
+	while (number < nr_files && files[number].inode != inode)
+		number++;
+	return number;
+}
+
+void world_cut(const char *path)
+{
+	static const enum fault late[] = { FAULT_ERRNO, FAULT_DELAY, FAULT_DEATH, FAULT_STOP,
+		                           FAULT_HANG };
+	u32 number = world_find(path);
+	bool quiet = true;
+	int fd;
+
+	for (u32 i = 0; i < sizeof(late) / sizeof(late[0]); i++)
+		quiet = quiet && machine.rate[late[i]] == 0;
+	fd = number < nr_files ? port_open(path) : -1;
+	if (fd < 0)
+		return;
+	files[number].cuts++;
+	files[number].sure_ns = NS_NEVER;
+	program_cut(fd, machine_draw((u32)(files[number].inode->bytes / 8) + 1) * (u64)8);
+	files[number].cuts++;
+	if (quiet)
+		files[number].sure_ns = machine.now_ns + LATE_NS;
+	port_close(fd);
+}
+
+void world_replace(const char *path)
+{
+	static const char made[] = "/made";
+
+	if (nr_files == WORLD_MOST_FILES || files_find(made))
+		return;
+	world_make(made, FILE_BYTES);
+	snprintf(files[nr_files - 1].path, sizeof(files[0].path), "%s", path);
+	program_rename(made, path);
+}
+
+static void world_write_all(u32 number, int fd, u64 bytes)
+{
+	u64 version = ++files[number].begun, words[512];
+
+	for (u64 at = 0; at < bytes; at += sizeof(words)) {
+		world_fill(number, version, at, words, 512);
+		program_write(fd, at, words, sizeof(words));
+	}
+	files[number].complete = version;
+}
+
+void world_rewrite(const char *path, bool anew)
+{
+	int fd = program_open_to_write(path);
+	u32 number;
+
+	if (fd < 0)
+		return;
+	for (number = 0; files[number].inode != fd_file_of(fd)->inode; number++)
+		;
+	files[number].cuts++;
+	if (anew)
+		program_cut(fd, 0);
+	world_write_all(number, fd, number == WORLD_FILES ? WORLD_BIG_BYTES : FILE_BYTES);
+	files[number].cuts++;
+	files[number].sure_ns = machine.now_ns;
+	fd_close(process_now(), fd);
+}
 
 static void writer_run(void *arg)
 {
-	u64 words[512];
-
 	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
-		u32 file = machine_draw(WORLD_FILES);
-		int fd = program_open_to_write(files[file].path);
-		u64 version;
-
-		if (fd >= 0) {
-			version = ++files[file].begun;
-			for (u64 at = 0; at < FILE_BYTES; at += sizeof(words)) {
-				world_fill(file, version, at, words, 512);
-				program_write(fd, at, words, sizeof(words));
-			}
-			files[file].complete = version;
-			fd_close(process_now(), fd);
-		}
+		world_rewrite(world_paths[machine_draw(WORLD_FILES)], false);
 		task_wait(NULL, machine.now_ns + machine_draw(2000) * (u64)1000000);
 	}
 }

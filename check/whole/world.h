@@ -10,6 +10,9 @@
 #define WORLD_SOCKET "/run/cache.sock"
 #define WORLD_FILES 4u
 #define WORLD_FILE_BYTES ((u64)64 << 10)
+/* One more, for holds that the service has. */
+#define WORLD_BIG "/big"
+#define WORLD_BIG_BYTES ((u64)1280 << 10)
 /* With those that take another's name. A word of a file has room for so many. */
 #define WORLD_MOST_FILES 128u
 
@@ -41,6 +44,13 @@ struct process *world_writer(u32 nr_rounds);
 struct process *world_mover(u32 nr_rounds);
 
 /* ---- for the programs of scenarios ---- */
+
+/* Writes a new version of all of it; anew: it cuts it first, as O_TRUNC does. */
+void world_rewrite(const char *path, bool anew);
+/* Cuts it, by a descriptor that may only read: no lease breaks (doc/proofs.md). */
+void world_cut(const char *path);
+/* Another file takes its path. */
+void world_replace(const char *path);
 
 int world_attach(struct lodic **ret_lodic);
 int world_context_open(struct lodic *lodic, struct lodic_context **ret_context);
