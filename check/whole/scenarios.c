@@ -20,6 +20,7 @@ const struct scenario scenarios[] = {
 	{ "reads", reads_begin },
 	{ "threads", scenario_threads },
 	{ "files", scenario_files },
+	{ "holds", scenario_holds },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

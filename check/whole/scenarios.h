@@ -12,6 +12,7 @@ struct scenario {
 
 void scenario_threads(void);
 void scenario_files(void);
+void scenario_holds(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

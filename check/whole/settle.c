@@ -216,6 +216,7 @@ static void auditor_looks(void)
 	u64 until = machine.now_ns + LEAVES_NS;
 	struct settle_has fresh = settle.fresh;
 	struct look_dropped dropped = { 0 };
+	struct lodic_stat stat;
 	struct look *look;
 	int pid, err;
 
@@ -228,6 +229,10 @@ static void auditor_looks(void)
 			machine_fail("the service drops nothing: %d", err);
 		port_sleep(POLL_NS);
 	} while ((dropped.busy || dropped.pinned) && machine.now_ns < until);
+	err = look_stat(look, &stat);
+	if (err || stat.hold_used_bytes > 0)
+		machine_fail("nobody is there, and holds have %llu bytes: %d",
+		             (unsigned long long)stat.hold_used_bytes, err);
 	if (dropped.busy || (dropped.pinned && !world.leaks_pins))
 		machine_fail("the service has let go all, and %llu are pinned, %llu busy",
 		             (unsigned long long)dropped.pinned,

@@ -72,6 +72,7 @@ void world_begin(u64 seed)
 	nr_files = 0;
 	memset(nr_closed, 0, sizeof(nr_closed));
 	files_begin();
+	world.hold_bytes = 0;
 	world.few_files = world.leaks_pins = false;
 	program_make_folder("/run", WORLD_USER, 0700);
 	program_make_folder("/bin", 0, 0755);
@@ -123,7 +124,9 @@ static void serve_run(void *arg)
 		.barrier = world.wide ? machine_draw(3) : 0,
 		.buffered = world.wide ? machine_draw(2) : 0,
 		.watch_groups = world.wide ? machine_draw(2) : 0,
-		.hold_bytes = world.wide && machine_draw(2) ? 1 << 20 : 0,
+		.hold_bytes = world.hold_bytes                  ? world.hold_bytes
+		              : world.wide && machine_draw(2) ? 1 << 20
+		                                              : 0,
 		.fast_bytes = fast ? serve.cache_bytes / 2 : 0,
 		.policy = fast && machine_draw(2) ? "kloc" : NULL,
 		.policy_record = world.wide && machine_draw(4) == 0 ? "/run/record" : NULL,

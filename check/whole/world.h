@@ -20,6 +20,7 @@ struct world {
 	bool wide; /* the run draws more of everything: settings, readers */
 	u64 nr_reads, nr_pins, nr_services;
 	u64 cache_bytes[MACHINE_MOST_PROCESSES + 1]; /* of a service, by its number */
+	u64 hold_bytes;  /* of its services; 0: as they like */
 	bool leaks_pins; /* of readers that die: the scheme does not know whose they are */
 	bool few_files; /* the service may hold fewer than there are */
 };

@@ -305,8 +305,10 @@ static int fd_reopen(int err, int fd, u32 mode)
 {
 	struct fd_file *file = fd_file_of(fd);
 
-	if (err || !file)
-		return err ? err : -EBADF;
+	if (err)
+		return err;
+	if (!file)
+		return memory_reopen(fd);
 	if (!inode_allows(file->inode, process_now()->uid, mode & PORT_MAY_READ))
 		return (int)machine_result(-EACCES);
 	return (int)machine_result(files_open(file->inode, mode));
@@ -389,8 +391,10 @@ int64_t port_write(int fd, const void *from, size_t bytes, uint64_t offset)
 	int err = machine_call(CALL_WRITE);
 	struct fd_file *file = fd_file_of(fd);
 
-	if (err || !file)
-		return err ? err : -EBADF;
+	if (err)
+		return err;
+	if (!file)
+		return machine_result(memory_write(fd, from, bytes, offset));
 	inode_write(file->inode, from, bytes, offset);
 	return machine_result((long)bytes);
 }

@@ -69,6 +69,10 @@ void leases_break(struct inode *inode);
 /* The description closes. */
 void lease_end(struct fd_file *file);
 
+/* memory.c: the same for a memory file. How many bytes, or -EBADF, -EPERM. */
+int memory_reopen(int fd); /* to read it. -EBADF: it is none; -EMFILE */
+long memory_write(int fd, const void *from, u64 bytes, u64 offset);
+
 /* watch.c. What has happened to a file (enum port_news_what). */
 void watches_tell(struct inode *inode, unsigned int what);
 void watches_end(struct inode *inode);

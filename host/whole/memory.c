@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "host/whole/files.h"
 #include "host/whole/machine.h"
 #include "lib/port.h"
 #include "lib/port/pages.h"
@@ -207,6 +208,29 @@ void port_memory_unclaim(int fd)
 	m = fd_of(fd, &memory_kind);
 	if (m)
 		memory_unclaim(m);
+}
+
+int memory_reopen(int fd)
+{
+	struct fd_memory *m = fd_of(fd, &memory_kind);
+
+	return m ? memory_fd(m->file, false, PORT_MAY_READ) : -EBADF;
+}
+
+long memory_write(int fd, const void *from, u64 bytes, u64 offset)
+{
+	struct fd_memory *m = fd_of(fd, &memory_kind);
+
+	if (!m || !(m->d.mode & PORT_MAY_WRITE))
+		return -EBADF;
+	if ((m->file->seals & (PORT_SEAL_WRITE | PORT_SEAL_NEW_WRITERS)) ||
+	    (offset + bytes > m->file->bytes && (m->file->seals & PORT_SEAL_GROW)))
+		return -EPERM;
+	if (pwrite(m->file->real, from, bytes, (off_t)offset) != (ssize_t)bytes)
+		machine_fail("this machine has no room in a memory file");
+	if (offset + bytes > m->file->bytes)
+		m->file->bytes = offset + bytes;
+	return (long)bytes;
 }
 
 /* ---- mappings ---- */
