@@ -21,6 +21,8 @@ const struct scenario scenarios[] = {
 	{ "threads", scenario_threads },
 	{ "files", scenario_files },
 	{ "holds", scenario_holds },
+	{ "look", scenario_look },
+	{ "succession", scenario_succession },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

@@ -13,6 +13,8 @@ struct scenario {
 void scenario_threads(void);
 void scenario_files(void);
 void scenario_holds(void);
+void scenario_look(void);
+void scenario_succession(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

@@ -88,6 +88,7 @@ struct serve {
 	char socket[108];
 	int report;
 	u64 cache_bytes;
+	bool takeover;
 };
 
 static void serve_ready(void *arg)
@@ -95,8 +96,10 @@ static void serve_ready(void *arg)
 	const struct serve *serve = arg;
 	const int ok = 0;
 
-	pipe_write(serve->report, &ok, sizeof(ok));
-	fd_close(process_now(), serve->report);
+	if (serve->report >= 0) {
+		pipe_write(serve->report, &ok, sizeof(ok));
+		fd_close(process_now(), serve->report);
+	}
 	world.nr_services++;
 	settle_service_starts();
 }
@@ -118,6 +121,7 @@ static void serve_run(void *arg)
 		.cache_bytes = serve.cache_bytes,
 		.nr_files = world.wide ? 1 + machine_draw(6) : 16,
 		.idle_exit_ms = 2000,
+		.takeover = serve.takeover,
 		.lease_pause_ms = machine_draw(2) * 1000,
 		.say = serve_say,
 		.scheme = world.wide ? machine_draw(4) : 0,
@@ -150,7 +154,8 @@ static void serve_run(void *arg)
 		             why ? why : "");
 		err = -err;
 		memcpy(text, &err, sizeof(err));
-		pipe_write(serve.report, text, (size_t)n);
+		if (serve.report >= 0)
+			pipe_write(serve.report, text, (size_t)n);
 	}
 	settle_service_ends(&before);
 	process_exit(err ? 1 : 0);
@@ -182,6 +187,25 @@ int programs_start(const struct port_program *program)
 	serve_inherit(p, program->kept, program->kept);
 	serve_inherit(p, program->errors, 2);
 	return 0;
+}
+
+struct process *world_service(bool takeover)
+{
+	struct serve *serve = calloc(1, sizeof(*serve));
+	struct process *p;
+
+	*serve = (struct serve){ .socket = WORLD_SOCKET,
+		                 .report = -1,
+		                 .cache_bytes = (u64)64 << 10 << machine_draw(3),
+		                 .takeover = takeover };
+	p = process_start("service", WORLD_USER, serve_run, serve);
+	p->mortal = true;
+	return p;
+}
+
+bool world_is_service(const struct process *process)
+{
+	return strncmp(process->name, "service", 7) == 0;
 }
 
 /* ---- a reader ---- */

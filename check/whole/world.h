@@ -8,6 +8,7 @@
 
 #define WORLD_USER 1000u
 #define WORLD_SOCKET "/run/cache.sock"
+#define WORLD_DEV 1u /* where all files lie */
 #define WORLD_FILES 4u
 #define WORLD_FILE_BYTES ((u64)64 << 10)
 /* One more, for holds that the service has. */
@@ -41,6 +42,9 @@ void world_begin(u64 seed);
 struct process *world_reader(u32 nr_rounds);
 /* A program that writes to them now and then. */
 struct process *world_writer(u32 nr_rounds);
+/* A service at the socket, as `lodic serve' starts one; takeover: in the place of another. */
+struct process *world_service(bool takeover);
+bool world_is_service(const struct process *process);
 /* A program that renames one of them, and back, and changes a file of its own. At most one. */
 struct process *world_mover(u32 nr_rounds);
 
