@@ -23,6 +23,7 @@ const struct scenario scenarios[] = {
 	{ "holds", scenario_holds },
 	{ "look", scenario_look },
 	{ "succession", scenario_succession },
+	{ "strangers", scenario_strangers },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

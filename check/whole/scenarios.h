@@ -15,6 +15,7 @@ void scenario_files(void);
 void scenario_holds(void);
 void scenario_look(void);
 void scenario_succession(void);
+void scenario_strangers(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

@@ -62,17 +62,23 @@ void inode_put(struct inode *inode)
 	free(inode);
 }
 
-static bool files_has_folder(const char *path)
+/* Anybody may do anything in the root folder, and before the first turn. */
+int files_may(const char *path, u32 mode)
 {
 	char folder[PATH_BYTES];
+	struct inode *inode;
 	char *slash;
 
 	strcpy(folder, path);
 	slash = strrchr(folder, '/');
 	if (!slash || slash == folder)
-		return slash != NULL;
+		return slash ? 0 : -ENOENT;
 	*slash = '\0';
-	return files_find(folder) && files_find(folder)->kind == PORT_FILE_FOLDER;
+	inode = files_find(folder);
+	if (!inode || inode->kind != PORT_FILE_FOLDER)
+		return -ENOENT;
+	return !machine.running || inode_allows(inode, process_now()->uid, mode) ? 0
+	                                                                         : -EACCES;
 }
 
 static void files_link(const char *path, struct inode *inode)
@@ -103,13 +109,13 @@ int files_make(const char *path, enum port_file_kind kind, u32 uid, u32 rights,
                struct inode **ret_inode)
 {
 	struct inode *inode;
+	int err;
 
 	if (strlen(path) >= PATH_BYTES)
 		return -ENAMETOOLONG;
-	if (!files_has_folder(path))
-		return -ENOENT;
-	if (files_find(path))
-		return -EEXIST;
+	err = files_may(path, files_find(path) ? PORT_MAY_READ : PORT_MAY_WRITE);
+	if (err || files_find(path))
+		return err ? err : -EEXIST;
 	inode = calloc(1, sizeof(*inode));
 	inode->ino = ++files.last_ino;
 	inode->kind = kind;
@@ -189,7 +195,7 @@ static int files_open_at(const char *path, u32 mode)
 
 	if (!inode)
 		return -ENOENT;
-	if (!inode_allows(inode, process_now()->uid, mode))
+	if (files_may(path, PORT_MAY_READ) || !inode_allows(inode, process_now()->uid, mode))
 		return -EACCES;
 	if (inode->kind == PORT_FILE_SOCKET)
 		return -ENXIO;

@@ -47,6 +47,9 @@ struct inode {
 
 /* What path leads to. NULL: nothing. */
 struct inode *files_find(const char *path);
+/* May the running task look up the path (PORT_MAY_READ), or make or remove it (PORT_MAY_WRITE)?
+ * 0, -ENOENT or -EACCES. */
+int files_may(const char *path, u32 mode);
 /* A new name. -EEXIST: there is one. -ENOENT: there is no such folder. -ENAMETOOLONG. */
 int files_make(const char *path, enum port_file_kind kind, u32 uid, u32 rights,
                struct inode **ret_inode);

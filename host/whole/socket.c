@@ -159,7 +159,8 @@ static int socket_find(const char *path, struct socket **ret_listening)
 		return -ENOENT;
 	if (at->kind != PORT_FILE_SOCKET)
 		return -ECONNREFUSED;
-	if (!inode_allows(at, process_now()->uid, PORT_MAY_WRITE))
+	if (files_may(path, PORT_MAY_READ) ||
+	    !inode_allows(at, process_now()->uid, PORT_MAY_WRITE))
 		return -EACCES;
 	*ret_listening = at->socket;
 	if (!*ret_listening || !(*ret_listening)->listening)
