@@ -282,6 +282,18 @@ static void accept_waiting(struct clients *s, struct client *c, struct client *f
 	s->nr_waiting += c->waits + (c->stat_wanted > 0);
 }
 
+/* Both or neither: c may be freed next, and the sources are in it. */
+static bool accept_watch_again(struct clients *s, struct client *c)
+{
+	if (service_watch(s->base, c->socket, PORT_INPUT, &c->socket_source) != 0)
+		return false;
+	if (c->process < 0 ||
+	    service_watch(s->base, c->process, PORT_INPUT, &c->process_source) == 0)
+		return true;
+	service_watch_no_more(s->base, c->socket);
+	return false;
+}
+
 /* The connection of a client of old; its contexts stay there. Without it the program finds that
  * the service has hung up. NULL: it stays in old, and ends with that. */
 static struct client *accept_again(struct clients *old, struct clients *s,
@@ -297,9 +309,7 @@ static struct client *accept_again(struct clients *old, struct clients *s,
 		port_free(c);
 		return NULL;
 	}
-	if (service_watch(s->base, c->socket, PORT_INPUT, &c->socket_source) != 0 ||
-	    (c->process >= 0 &&
-	     service_watch(s->base, c->process, PORT_INPUT, &c->process_source) != 0)) {
+	if (!accept_watch_again(s, c)) {
 		domain_leave(s, c);
 		port_free(c);
 		return NULL;
