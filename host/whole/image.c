@@ -73,6 +73,11 @@ void image_free(u8 *copy)
 	free(copy);
 }
 
+bool image_has(const void *at)
+{
+	return (const u8 *)at >= image.at && (const u8 *)at < image.at + image.bytes;
+}
+
 void image_switch(struct process *to)
 {
 	if (to->image == image.there)

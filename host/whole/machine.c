@@ -103,9 +103,14 @@ static void task_off(struct task *t)
 
 	if (!t->on)
 		return;
+	/* A lock may be a static variable, and another process may have its own there now. */
+	if (image_has(t->on))
+		image_switch(t->process);
 	for (at = &t->on->first; *at != t; at = &(*at)->next_on)
 		;
 	*at = t->next_on;
+	if (image_has(t->on) && machine.running)
+		image_switch(machine.running->process);
 	t->on = NULL;
 }
 

@@ -237,6 +237,7 @@ void image_find(void);
 u8 *image_new(void);
 void image_free(u8 *image);
 void image_switch(struct process *to);
+bool image_has(const void *at); /* it is a static variable of the product */
 
 /* heap.c, memory.c, thread.c, lease.c: what ends with a process, or with a task. */
 void heap_end(struct process *process);

@@ -196,6 +196,8 @@ static int socket_try(int fd, const char *path)
 
 	if (!s)
 		return -EBADF;
+	if (s->connected)
+		return -EISCONN;
 	err = socket_find(path, &listening);
 	if (!err)
 		socket_connect(s, listening);
