@@ -71,9 +71,7 @@ static void stranger_run(void *arg)
 		if (nr < MOST_SOCKETS && (nr == 0 || machine_draw(4) == 0)) {
 			sockets[nr] = port_socket();
 			if (sockets[nr] >= 0)
-				nr++;
-			if (nr > 0)
-				port_connect(sockets[nr - 1], WORLD_SOCKET);
+				port_connect(sockets[nr++], WORLD_SOCKET);
 		}
 		if (nr > 0 && machine_draw(4) > 0)
 			stranger_sends(sockets[machine_draw(nr)]);

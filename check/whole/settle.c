@@ -77,6 +77,9 @@ void settle_service_ends(const struct settle_has *before)
 		most.nr_blocks = most.nr_fds = NR_ANY;
 	while (process_now()->nr_tasks > before->nr_tasks && machine.now_ns < until)
 		task_wait(NULL, machine.now_ns + NS_PER_S / 8);
+	/* A resize was under way, or a worker: the end of the process ends that. */
+	if (process_now()->nr_tasks > before->nr_tasks)
+		return;
 	/* What others have sent: to close it may wait, and the end of the process does that. */
 	for (u32 i = 0; most.nr_fds != NR_ANY && i < MACHINE_MOST_FDS; i++)
 		most.nr_fds += process_now()->fds[i] && fd_file_is(process_now()->fds[i]);
@@ -95,7 +98,7 @@ void settle_service_starts(void)
 {
 	settle.service = process_now();
 	settle.fresh = settle_look(process_now());
-	settle.faulty = machine.rate[FAULT_ERRNO] > 0;
+	settle.faulty = machine.rate[FAULT_ERRNO] > 0 || machine.rate[FAULT_LIMIT] > 0;
 }
 
 /* ---- readers ---- */
