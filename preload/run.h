@@ -14,6 +14,9 @@
  *   run_place.c    mappings that get another memory later
  *   run_threads.c  what a thread reads by; how the shim steps aside
  *   own.c          the shim's own descriptors
+ *   own_calls.c    the shim's own system calls, past the hooks
+ *   next.c         libc's functions, behind the hooks
+ *   start.c        begins when the loader says so, and ends with the program
  *   run_leave.c    how the program gives up rights, and how a service is started
  *   run_report.c   what was served, and what not; run_watched.c the files of that for the doctor
  *   run_print.c    the same, as lines for the user

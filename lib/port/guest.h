@@ -3,7 +3,8 @@
  * The door to the system (port.h) for a guest: a library that runs in a program which knows nothing
  * of it. So it asks what the program has done to its descriptors, threads and memory, and gets no
  * signal of the program's. Only the shim has this (preload/). Any signal handler, and the child of
- * any fork, may call all of it that has no mark.
+ * any fork, may call all of it that has no mark. Two functions ask libc, and are not for them:
+ * port_variable_empty() and port_run_in_child().
  */
 #ifndef LODIC_LIB_PORT_GUEST_H
 #define LODIC_LIB_PORT_GUEST_H
@@ -18,15 +19,16 @@ const char *port_program_name(void);
 void port_variable_empty(const char *name);
 /* The first bytes of what the system says about this process, as in /proc/self: of "status" and
  * such. It returns how many came. It takes what a program's loader has just done: an openat(2), a
- * read(2) and a close(2), which no filter can forbid. -ENOENT: the system does not say that.
- * -EMFILE -ENFILE -ENOMEM -EACCES -EPERM -EIO -EINTR. */
+ * read(2) and a close(2). So it works at the start: no filter forbids them yet. -ENOENT: the system
+ * does not say that. -EMFILE -ENFILE -ENOMEM -EACCES -EPERM -EIO -EINTR. */
 int64_t port_process_text(const char *path, char *to, size_t bytes);
 /* run() is called in each child of fork(2) that is made from now on, before the program goes on
  * there. Not in one of vfork(2), nor of a system call that goes past libc. -ENOMEM. */
 int port_run_in_child(void (*run)(void));
 
 /* 0: a program listens at path, which hears of this as a connection that ends at once. What
- * port_socket() and port_connect() say: none does, or nobody can tell. */
+ * port_socket() and port_connect() say: none does, or nobody can tell. As for port_connect(), the
+ * folder of path is believed to answer. */
 int port_listens(const char *path);
 
 /* ---- threads ---- */

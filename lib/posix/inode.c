@@ -121,7 +121,6 @@ int port_reopen_at_once(int fd, unsigned int how)
 	return own;
 }
 
-/* Asks the kernel without a second descriptor. */
 int port_reopen_name(int fd)
 {
 	char path[FD_PATH_BYTES];
@@ -132,6 +131,7 @@ int port_reopen_name(int fd)
 	return name < 0 ? -errno : name;
 }
 
+/* Asks the kernel without a second descriptor. */
 bool port_reads_past_cache(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);

@@ -61,8 +61,6 @@ int port_set_group(const char *path, uint32_t group)
 	return lchown(path, (uid_t)-1, group) == 0 ? 0 : -errno;
 }
 
-/* A socket that was passed in may ask for more. A descriptor of each sender, or its label, would
- * take the place of what a message brings. Old kernels have no such options. */
 int port_channel(int ret_sockets[2])
 {
 	int type = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
@@ -70,6 +68,8 @@ int port_channel(int ret_sockets[2])
 	return socketpair(AF_UNIX, type, 0, ret_sockets) == 0 ? 0 : -errno;
 }
 
+/* A socket that was passed in may ask for more. A descriptor of each sender, or its label, would
+ * take the place of what a message brings. Old kernels have no such options. */
 int port_ask_senders(int socket)
 {
 	const int on = 1, off = 0;

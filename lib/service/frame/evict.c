@@ -161,8 +161,6 @@ static bool evict_has(const struct frames *s, u32 frame)
 	        frame_is_hidden(f, s->evict.batches[1].number));
 }
 
-/* Half of the victims must go, even if readers ask for all. Readers ask for all frames of a small
- * cache before one fence is over. Then nothing new would ever come in. */
 enum reclaim_queue evict_queue(const struct frames *s, u32 frame)
 {
 	return (enum reclaim_queue)s->reclaim.nodes[frame].queue;
@@ -176,6 +174,8 @@ u32 evict_visits(const struct frames *s, u32 frame)
 	return visits < FRAME_VISITS_MAX ? visits : FRAME_VISITS_MAX;
 }
 
+/* Half of the victims must go, even if readers ask for all. Readers ask for all frames of a small
+ * cache before one fence is over. Then nothing new would ever come in. */
 void evict_rescue(struct frames *s, u32 frame)
 {
 	struct evict *e = &s->evict;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* See wire.h. */
-
 #include "lib/port.h"
 #include "lib/service/succession/budget.h"
 #include "lib/service/succession/whole.h"

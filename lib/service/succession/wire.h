@@ -6,7 +6,8 @@
 struct service;
 struct service_options;
 
-/* A service of which only the options are there. service_shut() frees it (make.h). NULL: no
+/* A service of which only the options are there, and that knows its rooms. It stands here because
+ * it needs no room's functions. service_shut(), which frees it, ends each room (make.h). NULL: no
  * memory. */
 struct service *service_alloc(const struct service_options *options);
 /* Tells each room of s where those are that it needs. Nothing else of s need be there. */
