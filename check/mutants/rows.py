@@ -27,6 +27,7 @@ search: lodic-check finds it in that scenario and scheme. The memory is the stro
 the mutant still shows: sc before tso. The number is of schedules after which it has survived.
 `movers` stands behind it if tasks must move between CPUs. test: a native program that finds it.
 whole: the search over the whole product finds it, in so many schedules from seed 1 on (whole.py).
+lacks: it does not yet; this is what a scenario must do, or what must be looked at.
 source: a file that the test needs compiled with the changed headers. The text before occurs once in
 the file. `@@` begins another hunk of the same file, `@@ PATH` one of another file. The text after
 may keep a wrong window open by mutant_window(); broken.h has it."""
@@ -51,8 +52,10 @@ MEMORIES = ("sc", "tso")
 Search = collections.namedtuple("Search", "scenario scheme memory budget movers")
 # Lines of a file, before and after.
 Hunk = collections.namedtuple("Hunk", "path before after line")
-# where: its file and line. tests: a list of words each. whole: schedules. notes: its comments.
-Row = collections.namedtuple("Row", "name rule searches tests whole sources hunks where notes")
+# where: its file and line. tests: a list of words each. whole: schedules. lacks: "" if that finds
+# it. notes: its comments.
+Row = collections.namedtuple("Row", "name rule searches tests whole lacks sources hunks where "
+                             "notes")
 
 
 class Problem(Exception):
@@ -122,6 +125,8 @@ class Reader:
         if self.row:
             row = Row(**self.row)
             found = row.searches or row.tests or row.whole
+            if row.lacks and not row.whole:
+                raise Problem(row.where, f"{row.name}: lacks, but no search looks for it")
             if not row.rule or not row.hunks or not found:
                 raise Problem(row.where, f"{row.name}: needs a rule, a search or test, and a hunk")
             self.rows.append(row)
@@ -146,7 +151,8 @@ class Reader:
             self.end_row()
             self.path = None
             self.row = {"name": rest, "rule": "", "searches": [], "tests": [], "whole": 0,
-                        "sources": [], "hunks": [], "where": where, "notes": self.notes}
+                        "lacks": "", "sources": [], "hunks": [], "where": where,
+                        "notes": self.notes}
             self.notes = []
         elif self.row is None:
             if text:
@@ -165,6 +171,8 @@ class Reader:
             self.row["tests"].append(rest.split())
         elif word == "whole" and rest.isdigit():
             self.row["whole"] = int(rest)
+        elif word == "lacks" and rest:
+            self.row["lacks"] = rest
         elif word == "source" and rest:
             self.row["sources"].append(rest)
         elif text:
@@ -257,7 +265,7 @@ def named(rows, name):
 def as_json(row):
     return {"name": row.name, "rule": row.rule, "files": paths_of(row), "notes": row.notes,
             "searches": [s._asdict() for s in row.searches], "tests": row.tests,
-            "whole": row.whole, "sources": row.sources}
+            "whole": row.whole, "lacks": row.lacks, "sources": row.sources}
 
 
 def tell(rows, json_wanted):

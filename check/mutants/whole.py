@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Does the search over the whole product find the mutants that it should?
 
-    check/mutants/whole.py --build DIR [--run COMMAND] [NAME...]
+    check/mutants/whole.py --build DIR [--run COMMAND] [--schedules N] [NAME...]
 
 It takes each row with `whole N`, or those named. It compiles the changed files as
 compile_commands.json of DIR says, and links them with the other objects of the product. Then the
-search runs N schedules from seed 1 with that product. A row is found if the search fails. Exit
-status: 1 if one was not found, or if the search fails without a mutant.
+search runs N schedules from seed 1 with that product. A row is found if the search fails, and its
+line has the seed and the rule. One that `lacks` something is looked for as well. Exit status: 1 if
+one was not found that lacks nothing, or if the search fails without a mutant.
 
 COMMAND is the search, from that seed on. It runs in DIR. {schedules} in it becomes their number.
 """
@@ -32,7 +33,7 @@ def product(build):
     """{source below the root: (its command, its object)}"""
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        if PRODUCT not in entry["output"]:
+        if f"{PRODUCT}.so" not in entry["output"]: # else it is the program
             continue
         file = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
         words = entry.get("arguments") or shlex.split(entry["command"])
@@ -90,23 +91,26 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, metavar="DIR")
     parser.add_argument("--run", default=SEARCH, metavar="COMMAND")
+    parser.add_argument("--schedules", type=int, metavar="N", help="for each row")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     build = options.build.resolve()
     wanted = [row for row in rows.parse() if row.whole and
               (not options.names or row.name in options.names)]
     files = product(build)
-    bad = 0
-    said = fails(options.run, MANY, build)
+    bad = nr_found = 0
+    said = fails(options.run, options.schedules or MANY, build)
     if said:
         sys.exit(f"whole: without a mutant: {said}")
     for row in wanted:
         with tempfile.TemporaryDirectory(prefix="lodic-whole-") as out:
             link(row, files, build, pathlib.Path(out))
-            said = fails(options.run, row.whole, build, pathlib.Path(out))
-        bad += said is None
-        print(f"{row.name:28} {said or 'NOT FOUND'}", flush=True)
-    print(f"{len(wanted)} mutants, {bad} not found")
+            said = fails(options.run, options.schedules or row.whole, build, pathlib.Path(out))
+        bad += said is None and not row.lacks
+        nr_found += said is not None
+        missed = f"not yet: {row.lacks}" if row.lacks else "NOT FOUND"
+        print(f"{row.name:28} {said or missed}", flush=True)
+    print(f"{len(wanted)} mutants, {nr_found} found, {bad} not found that should be")
     sys.exit(bad > 0)
 
 
