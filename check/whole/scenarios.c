@@ -16,6 +16,20 @@ static void reads_begin(void)
 		world_mover(1 + machine_draw(10));
 }
 
+static void cuts_begin(void)
+{
+	for (u32 i = 1 + machine_draw(4); i > 0; i--)
+		world_reader(50 + machine_draw(400));
+	world_cutter(1 + machine_draw(6));
+}
+
+static void comers_begin(void)
+{
+	world_no_faults();
+	for (u32 i = 1 + machine_draw(3); i > 0; i--)
+		world_comer(1 + machine_draw(6));
+}
+
 const struct scenario scenarios[] = {
 	{ "reads", reads_begin },
 	{ "threads", scenario_threads },
@@ -24,6 +38,8 @@ const struct scenario scenarios[] = {
 	{ "look", scenario_look },
 	{ "succession", scenario_succession },
 	{ "strangers", scenario_strangers },
+	{ "cuts", cuts_begin },
+	{ "comers", comers_begin },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

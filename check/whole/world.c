@@ -9,11 +9,13 @@
  */
 #include "check/whole/world.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check/whole/settle.h"
+#include "check/whole/waits.h"
 #include "host/whole/programs.h"
 #include "lib/port.h"
 #include "lib/service/service.h"
@@ -102,6 +104,7 @@ static void serve_ready(void *arg)
 	}
 	world.nr_services++;
 	settle_service_starts();
+	waits_turns_begin();
 }
 
 static void serve_say(void *arg, enum service_level level, const char *event,
@@ -220,6 +223,9 @@ int world_attach(struct lodic **ret_lodic)
 	int err = lodic_attach(&options, ret_lodic);
 
 	machine_note("lodic_attach() = %d", err);
+	/* A descriptor that the kernel says nothing of may be anything. */
+	if (err == -EPROTO && machine.nr_failed[CALL_MEMORY_LOOK] == 0)
+		machine_fail("a service that is one does not speak as such");
 	return err;
 }
 
@@ -328,15 +334,41 @@ static void world_check_length(const struct world_length *before, u64 offset, u6
 		             (unsigned long long)offset, (unsigned long long)most);
 }
 
+static u64 world_hits(const struct lodic_context *context)
+{
+	struct lodic_context_stat stat = { 0 };
+
+	lodic_context_stat(context, &stat, sizeof(stat));
+	return stat.hits;
+}
+
+/* The version that a writer writes, who has the file open; 0: nobody does. A service that was
+ * stopped for too long may have lost its lease. */
+static u64 world_being_written(const struct world_open *open)
+{
+	u64 begun = files[open->number].begun;
+
+	return begun != files[open->number].complete && !files[open->number].inode->forced
+	               ? begun
+	               : 0;
+}
+
 void world_read(struct lodic_context *context, const struct world_open *open)
 {
 	u64 to[READ_BYTES / sizeof(u64)];
 	u64 offset = machine_draw(FILE_BYTES / 512) * (u64)512;
 	u32 bytes = 8 + 8 * machine_draw(READ_BYTES / 8 - 1);
-	u64 least = world_version(open);
+	u64 least = world_version(open), begun, hits;
 	struct world_length before = world_length(open);
-	ssize_t n = lodic_read(context, open->file, to, bytes, (off_t)offset);
+	ssize_t n;
 
+	begun = world_being_written(open);
+	hits = world_hits(context);
+	waits_read_begin();
+	n = lodic_read(context, open->file, to, bytes, (off_t)offset);
+	waits_read_end();
+	if (begun > 0 && world_being_written(open) == begun && world_hits(context) != hits)
+		machine_fail("%s has hits while a writer has it open", world_path(open));
 	if (n < 0) {
 		machine_note("lodic_read() = %zd", n);
 		return;
@@ -376,6 +408,9 @@ static void world_pin(struct lodic_context *context, const struct world_open *op
 		return;
 	world_check(open, offset, pin.data, pin.bytes, least);
 	machine_yield();
+	/* It may be kept for longer than the service answers, or has the file. */
+	for (u32 i = machine_draw(4) > 0 ? 0 : machine_draw(16); i > 0; i--)
+		world_read(context, open);
 	world_check(open, offset, pin.data, pin.bytes, least);
 	lodic_unpin(context, &pin);
 	world.nr_pins++;
@@ -469,6 +504,16 @@ void world_cut(const char *path)
 	if (quiet)
 		files[number].sure_ns = machine.now_ns + LATE_NS;
 	port_close(fd);
+}
+
+void world_unsure(const char *path)
+{
+	u32 number = world_find(path);
+
+	if (number == nr_files)
+		return;
+	files[number].cuts++;
+	files[number].sure_ns = NS_NEVER;
 }
 
 void world_replace(const char *path)

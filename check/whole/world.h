@@ -47,6 +47,12 @@ struct process *world_service(bool takeover);
 bool world_is_service(const struct process *process);
 /* A program that renames one of them, and back, and changes a file of its own. At most one. */
 struct process *world_mover(u32 nr_rounds);
+/* A program that cuts them, and breaks no lease. Nobody may write to them then. */
+struct process *world_cutter(u32 nr_rounds);
+/* A program that attaches now and then, and must come in. */
+struct process *world_comer(u32 nr_rounds);
+/* From now on nothing fails. */
+void world_no_faults(void);
 
 /* ---- for the programs of scenarios ---- */
 
@@ -54,6 +60,8 @@ struct process *world_mover(u32 nr_rounds);
 void world_rewrite(const char *path, bool anew);
 /* Cuts it, by a descriptor that may only read: no lease breaks (doc/proofs.md). */
 void world_cut(const char *path);
+/* It is about to be cut in another way: nobody knows when a read sees its length. */
+void world_unsure(const char *path);
 /* Another file takes its path. */
 void world_replace(const char *path);
 

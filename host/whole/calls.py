@@ -6,7 +6,7 @@
 
 So the headers are the one place that says what may fail: a simulated machine draws its faults from
 them. "As port_create()" and "what port_look_at() says" stand for the errnos of that function, and
-PORT_FILE_ERRNOS for its list.
+PORT_FILE_ERRNOS for its list. PORT_WAITS and PORT_HANGS are marks of a call.
 """
 
 import re
@@ -14,6 +14,7 @@ import sys
 
 PIECE = re.compile(r"/\*(?P<comment>.*?)\*/|(?P<code>[^/]+|/)", re.DOTALL)
 DECLARED = re.compile(r"^(?:PORT_\w+\s+)?[\w ]*?[\w*]\s*\*?\b(port_\w+)\s*\(", re.MULTILINE)
+MARKED = re.compile(r"^PORT_(HANGS|WAITS)\b[^;(]*?\b(port_\w+)\s*\(", re.MULTILINE)
 SAME_AS = re.compile(r"(?:[Aa]s|[Ww]hat|[Ll]ike)\s+(port_\w+)\(\)")
 # The caller's own mistakes: no machine makes them.
 NEVER = {"EBADF", "EFAULT", "ENOTSOCK"}
@@ -57,11 +58,21 @@ def errnos_of(found, name, seen):
     return own + [e for other in others for e in errnos_of(found, other, seen | {name})]
 
 
+def marks_of(headers):
+    """{name: HANGS or WAITS}"""
+    marks = {}
+    for header in headers:
+        with open(header, encoding="utf-8") as file:
+            marks |= {name: mark for mark, name in MARKED.findall(file.read())}
+    return marks
+
+
 def main():
     header, tables, *headers = sys.argv[1:]
     found = functions(headers)
     rows = {name: [e for e in dict.fromkeys(errnos_of(found, name, frozenset()))
                    if e not in NEVER] for name in sorted(found)}
+    marks = marks_of(headers)
     most = max(len(errnos) for errnos in rows.values())
     with open(header, "w", encoding="utf-8") as file:
         file.write("/* Made by host/whole/calls.py from the headers of the door. */\n"
@@ -74,6 +85,9 @@ def main():
                    "extern const struct call_errnos call_errnos[NR_CALLS];\n"
                    "/* The calls of lib/port/guest.h: none but the shim makes them. */\n"
                    "extern const unsigned char call_is_guest[NR_CALLS];\n"
+                   "/* HANGS: what it asks may never answer. WAITS: for others. */\n"
+                   "enum call_mark { CALL_MARK_NONE, CALL_MARK_WAITS, CALL_MARK_HANGS };\n"
+                   "extern const unsigned char call_marks[NR_CALLS];\n"
                    "#endif\n")
     with open(tables, "w", encoding="utf-8") as file:
         file.write("/* Made by host/whole/calls.py from the headers of the door. */\n"
@@ -85,6 +99,8 @@ def main():
                         for errnos in rows.values())
         file.write("};\nconst unsigned char call_is_guest[NR_CALLS] = {\n")
         file.writelines(f"\t{int(found[name][2].endswith('guest.h'))},\n" for name in rows)
+        file.write("};\nconst unsigned char call_marks[NR_CALLS] = {\n")
+        file.writelines(f"\tCALL_MARK_{marks.get(name, 'NONE')},\n" for name in rows)
         file.write("};\n")
 
 

@@ -539,6 +539,21 @@ void program_cut(int fd, u64 bytes)
 	machine_note("cuts the file to %llu bytes", (unsigned long long)bytes);
 }
 
+int program_cut_unheard(const char *path, u64 bytes, bool rights)
+{
+	struct inode *inode;
+
+	machine_yield();
+	inode = files_find(path);
+	if (!inode)
+		return -ENOENT;
+	inode_resize(inode, bytes);
+	watches_tell(inode, PORT_NEWS_BYTES | (rights ? PORT_NEWS_RIGHTS : 0));
+	machine_note("cuts %s to %llu bytes, and breaks no lease", path,
+	             (unsigned long long)bytes);
+	return 0;
+}
+
 int program_remove(const char *path)
 {
 	machine_yield();

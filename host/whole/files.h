@@ -86,6 +86,9 @@ void watches_end(struct inode *inode);
 int program_open_to_write(const char *path);
 void program_write(int fd, u64 offset, const void *from, u64 bytes);
 void program_cut(int fd, u64 bytes);
+/* A cut that breaks no lease, as by an open() that only reads, or through an overlay. Those that
+ * watch are told, and of rights as well if the file loses its bits of set-user-id. */
+int program_cut_unheard(const char *path, u64 bytes, bool rights);
 int program_remove(const char *path);
 int program_rename(const char *from, const char *to);
 int program_set_rights(const char *path, u32 rights);

@@ -284,6 +284,11 @@ static void machine_disturb(void)
 
 void machine_pass(enum call call)
 {
+	const struct task *t = machine.running;
+
+	if (t->may_call && !t->may_call(call))
+		machine_fail("%s %s calls %s, which may wait", t->process->name, t->name,
+		             call_names[call]);
 	machine.now_ns += 1 + machine_draw(CALL_NS);
 	machine.nr_called[call]++;
 	if (machine.running->preempt_off == 0) {

@@ -69,6 +69,7 @@ struct task {
 	struct task *next_on;
 	struct waiters over; /* who joins it */
 	enum call call; /* until machine_result() */
+	bool (*may_call)(enum call call); /* a rule of the scenario's; NULL: any */
 	u32 cpu;
 	u32 preempt_off;
 	void *mark; /* port_mark_set() */

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* What must not wait: a turn of the service, and a read. The door says of each call if it may. */
+#ifndef LODIC_CHECK_WHOLE_WAITS_H
+#define LODIC_CHECK_WHOLE_WAITS_H
+
+/* The running thread is a service's main one, which serves from now on. */
+void waits_turns_begin(void);
+/* It reads: it asks for the file that it reads, and waits for nobody else. */
+void waits_read_begin(void);
+void waits_read_end(void);
+
+#endif
