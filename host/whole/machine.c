@@ -140,6 +140,7 @@ void waiters_wake(struct waiters *on)
 static bool task_can_run(struct task *t)
 {
 	if (t->state == TASK_WAITS && t->until_ns <= machine.now_ns) {
+		image_switch(t->process); /* what it waits for may be a static variable */
 		t->timed_out = true;
 		task_ready(t);
 	}
@@ -181,11 +182,11 @@ static void machine_switch(struct task *to)
 {
 	struct task *from = machine.running;
 
+	if (to)
+		image_switch(to->process);
 	if (to == from)
 		return;
 	machine.running = to;
-	if (to)
-		image_switch(to->process);
 	fiber_switch(from ? from->fiber : machine.main, to ? to->fiber : machine.main);
 }
 
@@ -445,9 +446,12 @@ static void process_ends(struct process *p, int status)
 {
 	p->dead = true;
 	p->status = status;
+	image_switch(p); /* a task may wait for a static variable */
 	for (struct task *t = p->tasks; t; t = t->next)
 		if (t->state != TASK_OVER)
 			task_ends(t);
+	if (machine.running)
+		image_switch(machine.running->process);
 	heap_end(p);
 	mappings_end(p);
 	event_at(&p->closes, machine.now_ns + machine_draw(CALL_NS), process_closes, p);
