@@ -136,6 +136,7 @@ void scenario_strangers(void)
 		strangers_start("stranger", WORLD_USER, stranger_run, 10 + machine_draw(150));
 	if (machine_draw(2))
 		strangers_start("foreigner", STRANGER_USER, foreigner_run, 1 + machine_draw(5));
-	if (machine_draw(2))
+	world.few_fds = machine_draw(2);
+	if (world.few_fds)
 		strangers_start("limiter", WORLD_USER, limiter_run, 1 + machine_draw(8));
 }

@@ -23,6 +23,8 @@
 #define MOST_PATHS (WORLD_FILES + 2)
 /* As lib/service/base/worker.h has it. */
 #define MOST_WORKERS 8u
+/* Watches, and the event of a thread that it can do without. */
+#define MOST_LATE 2u
 #define NR_ANY UINT32_MAX
 #define POLL_NS (NS_PER_S / 2)
 
@@ -246,9 +248,9 @@ static void auditor_looks(void)
 	look_close(look);
 	port_sleep(POLL_NS);
 	/* It remembers the paths of files that it had, and its workers wait for work. What a fault
-	 * has kept it from making at its start it has made since: its watches. */
-	if (settle.faulty)
-		fresh.nr_fds++;
+	 * has kept it from making at its start it has made since. */
+	if (settle.faulty || world.few_fds)
+		fresh.nr_fds += MOST_LATE;
 	fresh.nr_blocks += world_nr_files() + MOST_PATHS;
 	fresh.nr_tasks += MOST_WORKERS;
 	if (!settle.service->dead)

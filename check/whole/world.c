@@ -75,6 +75,7 @@ void world_begin(u64 seed)
 	memset(nr_closed, 0, sizeof(nr_closed));
 	files_begin();
 	world.hold_bytes = 0;
+	world.few_fds = false;
 	world.few_files = world.leaks_pins = false;
 	program_make_folder("/run", WORLD_USER, 0700);
 	program_make_folder("/bin", 0, 0755);

@@ -23,6 +23,7 @@ struct world {
 	u64 cache_bytes[MACHINE_MOST_PROCESSES + 1]; /* of a service, by its number */
 	u64 hold_bytes;  /* of its services; 0: as they like */
 	bool leaks_pins; /* of readers that die: the scheme does not know whose they are */
+	bool few_fds; /* programs may lack descriptors now and then */
 	bool few_files; /* the service may hold fewer than there are */
 };
 extern struct world world;
