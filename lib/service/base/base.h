@@ -76,16 +76,16 @@ int service_wake_fd(const struct base *s);
 /* The service ends after this turn. */
 void service_stop(struct base *s);
 u64 service_started_ns(const struct base *s);
-/* Closes *fd if it is open, and makes it -1. It leads to no file of a client: those are closed by
- * service_close_file() or worker_close(). */
+/* Closes *fd if it is open, and makes it -1. It leads to no file of a client (worker_close()). */
 void service_close(int *fd);
-/* The same for a client's file, which may wait for its server. A turn may call it for a local file
- * alone: tools/tidy_waits.py says where. */
-PORT_HANGS void service_close_file(int *fd);
 static inline void service_count(u64 *statistic, u64 delta)
 {
 	/* Relaxed: the main thread alone writes. Other threads may read a little behind. */
 	host_store_relaxed(statistic, host_load_relaxed(statistic) + delta);
 }
+
+/* service_close() for a client's file, which may wait for its server. A turn may call it for a
+ * local file alone: tools/tidy_waits.py says where. */
+PORT_HANGS void service_close_file(int *fd);
 
 #endif
