@@ -31,7 +31,7 @@ WAITS = {
     },
     "lib/service/base/worker.c": {
         "port_lock_take": "nobody holds the lock for longer than a few steps",
-        "port_shut": "of a service that is replaced, and ends in a worker",
+        "port_shut": "of a service that is replaced, and ends in a worker; or of a local file",
     },
     "lib/service/file/direct.c": {
         "service_close_file": "of a local file, of which there is another descriptor",
@@ -251,7 +251,6 @@ OURS_HERE = {
     "lib/service/base/socket.c": {"fd": "a socket"},
     "lib/service/base/base.c": {"fd": "what its callers name"},
     "lib/service/client/place.c": {"fd": "memory"},
-    "lib/service/base/worker.c": {"fd": "of a local file, without memory for a job"},
     "lib/service/hold/hold_load.c": {"fd": "memory"},
     "lib/service/hold/holds.c": {"fd": "memory"},
     "lib/service/memory/memory.c": {"fd": "memory", "own": "memory"},

@@ -5,11 +5,11 @@
 #include "host/whole/machine.h"
 
 /* What names its own socket and lock has been there since the start. A successor's files are
- * local, but for 9p's. */
+ * local, but for 9p's. All files of this machine are local: a turn may close them. */
 static bool waits_turn_may(enum call call)
 {
 	return call_marks[call] != CALL_MARK_HANGS || call == CALL_REMOVE ||
-	       call == CALL_REOPEN_NAME;
+	       call == CALL_REOPEN_NAME || call == CALL_SHUT;
 }
 
 static bool waits_read_may(enum call call)

@@ -500,20 +500,6 @@ int port_lock_file(int fd)
 	return (int)machine_result(0);
 }
 
-bool port_leads_to(const char *path, int fd)
-{
-	machine_pass(CALL_LEADS_TO);
-	return machine_result(fd_file_of(fd) &&
-	                      files_find(path) == fd_file_of(fd)->inode);
-}
-
-bool port_is_same_file(int a, int b)
-{
-	machine_pass(CALL_IS_SAME_FILE);
-	return machine_result(fd_file_of(a) && fd_file_of(b) &&
-	                      fd_file_of(a)->inode == fd_file_of(b)->inode);
-}
-
 /* ---- what other programs do ---- */
 
 int program_open_to_write(const char *path)
@@ -581,23 +567,26 @@ int program_set_rights(const char *path, u32 rights)
 	return 0;
 }
 
-struct inode *program_make_folder(const char *path, u32 uid, u32 rights)
+static struct inode *program_make(const char *path, enum port_file_kind kind, u32 uid,
+                                  u32 rights)
 {
 	struct inode *inode;
-	int err = files_make(path, PORT_FILE_FOLDER, uid, rights, &inode);
+	int err = files_make(path, kind, uid, rights, &inode);
 
 	if (err)
 		machine_fail("%s: %s", path, strerror(-err));
 	return inode;
 }
 
+struct inode *program_make_folder(const char *path, u32 uid, u32 rights)
+{
+	return program_make(path, PORT_FILE_FOLDER, uid, rights);
+}
+
 struct inode *program_make_file(const char *path, u32 uid, u32 rights, u64 bytes)
 {
-	struct inode *inode;
-	int err = files_make(path, PORT_FILE_REGULAR, uid, rights, &inode);
+	struct inode *inode = program_make(path, PORT_FILE_REGULAR, uid, rights);
 
-	if (err)
-		machine_fail("%s: %s", path, strerror(-err));
 	inode_resize(inode, bytes);
 	return inode;
 }

@@ -4,6 +4,7 @@
 
 #include "host/whole/files.h"
 #include "lib/port/inode.h"
+#include "lib/port/listen.h"
 
 int port_path_of(int fd, char *to, size_t bytes)
 {
@@ -75,4 +76,18 @@ int port_access_list(const char *path)
 
 	(void)path;
 	return (int)machine_result(err ? err : -ENODATA);
+}
+
+bool port_leads_to(const char *path, int fd)
+{
+	machine_pass(CALL_LEADS_TO);
+	return machine_result(fd_file_of(fd) &&
+	                      files_find(path) == fd_file_of(fd)->inode);
+}
+
+bool port_is_same_file(int a, int b)
+{
+	machine_pass(CALL_IS_SAME_FILE);
+	return machine_result(fd_file_of(a) && fd_file_of(b) &&
+	                      fd_file_of(a)->inode == fd_file_of(b)->inode);
 }

@@ -246,7 +246,7 @@ static void closing_done(void *owner, struct worker_job *job)
 static void worker_close_without_job(struct workers *w, int fd, enum worker_kind kind)
 {
 	if (kind == WORKER_FREES)
-		port_close(fd);
+		port_shut(fd);
 	else if (w->nr_late < LATE_MOST)
 		w->late[w->nr_late++] = fd;
 	/* else the end of the process closes it */
