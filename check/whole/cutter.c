@@ -22,6 +22,7 @@ static void cutter_run(void *arg)
 	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
 		u32 file = machine_draw(WORLD_FILES);
 		const struct inode *inode = files_find(world_paths[file]);
+		u64 bytes;
 
 		task_wait(NULL, machine.now_ns + machine_draw(300) * (u64)1000000);
 		if (!inode)
@@ -29,10 +30,10 @@ static void cutter_run(void *arg)
 		if (machine_draw(3) == 0)
 			cutter_fills_queue(file);
 		world_unsure(world_paths[file]);
-		program_cut_unheard(world_paths[file],
-		                    machine_draw((u32)(inode->bytes / PIECE_BYTES) + 1) *
-		                            (u64)PIECE_BYTES,
-		                    machine_draw(3) == 0);
+		/* One draw after the other: the order of arguments is the compiler's. */
+		bytes = machine_draw((u32)(inode->bytes / PIECE_BYTES) + 1) *
+		        (u64)PIECE_BYTES;
+		program_cut_unheard(world_paths[file], bytes, machine_draw(3) == 0);
 	}
 }
 

@@ -67,7 +67,8 @@ static void hold_take(struct lodic *lodic, const struct world_open *open, struct
 	hold_release(kept);
 	kept->open = *open;
 	kept->sum = 0;
-	kept->offset = machine_draw((u32)pages) * (u64)4096 + machine_draw(512) * (u64)8;
+	kept->offset = machine_draw((u32)pages) * (u64)4096;
+	kept->offset += machine_draw(512) * (u64)8;
 	kept->bytes = 0;
 	if (machine_draw(2)) {
 		kept->bytes = machine_draw((u32)(WORLD_FILE_BYTES - kept->offset % 4096) / 8) *
