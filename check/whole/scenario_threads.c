@@ -79,11 +79,12 @@ static void threads_view(struct lodic_context *context, const struct world_open 
 
 static void threads_prefetch(struct lodic_context *context, const struct world_open *open)
 {
-	int err = lodic_prefetch(context, open->file, (off_t)threads_offset(),
-	                         machine_draw(2) * (u64)8192,
-	                         machine_draw(2) ? LODIC_WAIT : 0);
+	u64 offset = threads_offset();
+	u64 bytes = machine_draw(2) * (u64)8192;
+	u32 how = machine_draw(2) ? LODIC_WAIT : 0;
 
-	machine_note("lodic_prefetch() = %d", err);
+	machine_note("lodic_prefetch() = %d",
+	             lodic_prefetch(context, open->file, (off_t)offset, bytes, how));
 }
 
 static void threads_run(void *arg)
