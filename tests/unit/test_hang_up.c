@@ -18,6 +18,7 @@
 #include "lib/service/succession/make.h"
 #include "lib/port/listen.h"
 #include "lib/service/base/socket.h"
+#include "lib/service/base/worker.h"
 #include "lib/service/client/accept.h"
 #include "lib/service/client/client.h"
 #include "lib/service/client/domain.h"
@@ -77,7 +78,7 @@ static void send_lingering(int socket)
 	close(fd);
 }
 
-static struct client *client_with_unread(struct service *s)
+static struct client *client_make(struct service *s, int *ret_program)
 {
 	struct client *c = calloc(1, sizeof(*c));
 	int ends[2];
@@ -91,16 +92,26 @@ static struct client *client_with_unread(struct service *s)
 	c->process = c->wake = -1;
 	c->newest = c->reap_at = FRAME_NONE;
 	s->clients.first = c;
-	/* An empty message looks like the end, but has a sender. */
-	assert_int_equal(send(ends[1], "", 0, 0), 0);
-	send_lingering(ends[1]);
-	close(ends[1]);
+	*ret_program = ends[1];
 	return c;
 }
 
-/* The main thread has not waited for the close. */
-static void assert_soon(u64 since_ns)
+static struct client *client_with_unread(struct service *s)
 {
+	int program;
+	struct client *c = client_make(s, &program);
+
+	/* An empty message looks like the end, but has a sender. */
+	assert_int_equal(send(program, "", 0, 0), 0);
+	send_lingering(program);
+	close(program);
+	return c;
+}
+
+/* A worker has the descriptor, and the main thread has not waited for its close. */
+static void assert_soon(const struct service *s, u64 since_ns)
+{
+	assert_int_equal(worker_nr_closing(&s->base), 1);
 	assert_true(host_now_ns() - since_ns < (u64)WAIT_S * 1000000000 / 2);
 }
 
@@ -112,7 +123,25 @@ static void unread_descriptor_is_a_workers(void **state)
 
 	(void)state;
 	client_hang_up(&s->clients, c);
-	assert_soon(since_ns);
+	assert_soon(s, since_ns);
+	service_shut(s);
+}
+
+/* The program has not read an answer. Then the kernel tells of a reset first. */
+static void unread_descriptor_after_a_reset_is_a_workers(void **state)
+{
+	struct service *s = begin();
+	u64 since_ns;
+	int program;
+	struct client *c = client_make(s, &program);
+
+	(void)state;
+	assert_int_equal(send(c->socket, "", 1, 0), 1);
+	send_lingering(program);
+	close(program);
+	since_ns = host_now_ns();
+	client_hang_up(&s->clients, c);
+	assert_soon(s, since_ns);
 	service_shut(s);
 }
 
@@ -132,7 +161,7 @@ static void unread_descriptor_at_a_resize_is_a_workers(void **state)
 	c->opening = opening;
 	since_ns = host_now_ns();
 	accept_take_over(&to->clients, &s->clients);
-	assert_soon(since_ns);
+	assert_soon(s, since_ns);
 	assert_int_equal(c->socket, -1);
 	to->base.workers = NULL;
 	service_shut(to);
@@ -162,7 +191,7 @@ static void descriptor_of_a_stranger_is_a_workers(void **state)
 	send_lingering(socket);
 	since_ns = host_now_ns();
 	accept_clients(&s->clients, true);
-	assert_soon(since_ns);
+	assert_soon(s, since_ns);
 	assert_null(s->clients.first);
 	close(socket);
 	service_shut(s);
@@ -172,6 +201,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unread_descriptor_is_a_workers),
+		cmocka_unit_test(unread_descriptor_after_a_reset_is_a_workers),
 		cmocka_unit_test(unread_descriptor_at_a_resize_is_a_workers),
 		cmocka_unit_test(descriptor_of_a_stranger_is_a_workers),
 	};

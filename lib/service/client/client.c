@@ -55,6 +55,9 @@
 #define ASKS_PER_TURN 8u
 /* The same where a new context waits for it, and all are still in use: 1 ms. */
 #define ASKS_AT_ONCE 256u
+/* How often a receive may fail before what is unread is left to the kernel. Our choice: a reset is
+ * one, and a lack of memory may be a few. */
+#define DRAIN_ERRORS 8u
 
 /* Closes at most so many of a client's files; returns how many more it could. */
 static u32 client_close_files(struct clients *s, struct client *c, u32 most)
@@ -164,17 +167,23 @@ static void client_reap_at_once(struct clients *s)
 void client_drain(struct clients *s, int socket)
 {
 	struct wire_request request;
-	struct wire_sender sender = { .said = port_stop_receiving(socket) == 0 };
-	int fds[WIRE_MAX_FDS];
-	u32 nr_fds;
+	struct port_message m = { .bytes = &request,
+		                  .room = sizeof(request),
+		                  .most_fds = WIRE_MAX_FDS,
+		                  .ask_who = true };
+	bool more = port_stop_receiving(socket) == 0; /* nothing else comes */
+	u32 errors = 0;
 
-	/* Nothing more comes. An empty message has a sender, and the end has none. */
-	while (sender.said) {
-		sender.said = false;
-		wire_receive_all(socket, &request, sizeof(request), fds, &nr_fds,
-		                 &sender);
-		while (nr_fds > 0)
-			worker_close(s->base, fds[--nr_fds]);
+	while (more) {
+		if (port_receive(socket, &m) != 0) {
+			/* A reset is told before what is unread, and then no more. */
+			more = ++errors < DRAIN_ERRORS;
+			continue;
+		}
+		/* An empty message has a sender, and the end has none. */
+		more = m.said || m.got > 0 || m.nr_fds > 0;
+		while (m.nr_fds > 0)
+			worker_close(s->base, m.fds[--m.nr_fds]);
 	}
 }
 
