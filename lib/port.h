@@ -207,8 +207,9 @@ struct port_message {
 };
 /* Receives the next message. Descriptors are the caller's, close-on-exec, whatever else is wrong.
  * got is 0 and nr_fds too: the other side has hung up. If ask_who was a mistake, more than
- * most_fds may come, and are closed. -EAGAIN: there is none. -ECONNRESET -ENOTCONN -ENOMEM
- * -EBADF. */
+ * most_fds may come, and are closed. If it is missing where the socket says who, that takes the
+ * place of descriptors. They are lost (fds_cut), and closing them may wait for a file's server.
+ * -EAGAIN: there is none. -ECONNRESET -ENOTCONN -ENOMEM -EBADF. */
 int port_receive(int socket, struct port_message *message);
 
 /* ---- files: of clients, of the user, of the system ---- */

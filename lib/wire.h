@@ -195,7 +195,8 @@ struct wire_sender {
  * also those that it did not expect.
  * wire_receive_all() returns descriptors in every case. It closes none, because closing one of
  * unknown kind may wait. For ret_sender the socket must have SO_PASSCRED; without it, more than
- * WIRE_MAX_FDS descriptors may come, and those are closed. NULL: nobody wants to know. */
+ * WIRE_MAX_FDS descriptors may come, and those are closed. NULL: the socket must not have it. With
+ * it, descriptors are lost, and the kernel closes them in this thread. */
 int wire_send(int socket, const void *message, unsigned long bytes, const int *fds,
               unsigned int nr_fds);
 int wire_receive(int socket, void *message, unsigned long bytes, int *ret_fds,

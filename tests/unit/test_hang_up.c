@@ -4,6 +4,7 @@
  * main thread does not close it. The service is this process's.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include "lib/service/loop/run.h"
 #include "lib/service/succession/make.h"
 #include "lib/port/listen.h"
+#include "lib/reason.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/client/accept.h"
@@ -171,28 +173,61 @@ static void unread_descriptor_at_a_resize_is_a_workers(void **state)
 
 bool __wrap_socket_peer_is_ours(int socket, struct port_peer *ret_peer);
 
-/* Nobody may look at this service. */
+static bool strangers;
+
+/* May programs look at this service? */
 bool __wrap_socket_peer_is_ours(int socket, struct port_peer *ret_peer)
 {
 	(void)socket;
-	*ret_peer = (struct port_peer){ 0 };
-	return false;
+	*ret_peer = (struct port_peer){ .pid = getpid(), .uid = getuid() };
+	return !strangers;
+}
+
+static int connect_to(const struct service *s)
+{
+	int socket = port_socket();
+
+	assert_true(socket >= 0);
+	assert_int_equal(port_connect(socket, s->base.socket_path), 0);
+	return socket;
 }
 
 static void descriptor_of_a_stranger_is_a_workers(void **state)
 {
 	struct service *s = begin();
-	int socket = port_socket();
+	int socket = connect_to(s);
 	u64 since_ns;
 
 	(void)state;
-	assert_true(socket >= 0);
-	assert_int_equal(port_connect(socket, s->base.socket_path), 0);
+	strangers = true;
 	send_lingering(socket);
 	since_ns = host_now_ns();
 	accept_clients(&s->clients, true);
 	assert_soon(s, since_ns);
 	assert_null(s->clients.first);
+	close(socket);
+	service_shut(s);
+}
+
+static void descriptor_of_one_without_room_is_a_workers(void **state)
+{
+	struct service *s = begin();
+	int socket = connect_to(s), fds[WIRE_MAX_FDS];
+	struct wire_reply reply;
+	u64 since_ns;
+	u32 nr_fds;
+
+	(void)state;
+	strangers = false;
+	s->clients.nr_connections = UINT32_MAX / 2; /* more than there can be */
+	send_lingering(socket);
+	since_ns = host_now_ns();
+	accept_clients(&s->clients, true);
+	assert_soon(s, since_ns);
+	assert_null(s->clients.first);
+	assert_int_equal(wire_receive(socket, &reply, sizeof(reply), fds, &nr_fds), 0);
+	assert_int_equal(reason_error(reply.error), -EMFILE);
+	s->clients.nr_connections = 0;
 	close(socket);
 	service_shut(s);
 }
@@ -204,6 +239,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(unread_descriptor_after_a_reset_is_a_workers),
 		cmocka_unit_test(unread_descriptor_at_a_resize_is_a_workers),
 		cmocka_unit_test(descriptor_of_a_stranger_is_a_workers),
+		cmocka_unit_test(descriptor_of_one_without_room_is_a_workers),
 	};
 
 	fixture_begin(argc, argv, NULL);

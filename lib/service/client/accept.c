@@ -52,12 +52,13 @@ static void accept_turn_away(struct clients *s, int socket)
 	const struct wire_reply reply = { .error = reason_join(LODIC_REASON_DESCRIPTORS,
 		                                               -EMFILE) };
 	struct wire_request request;
+	struct wire_sender sender; /* it asks senders, as the one that listens does */
 	int fds[WIRE_MAX_FDS];
 	u32 nr_fds;
 
 	/* What is left unread when the socket closes would come before the answer, as an error. */
-	if (wire_receive_all(socket, &request, sizeof(request), fds, &nr_fds, NULL) !=
-	    -EAGAIN)
+	if (wire_receive_all(socket, &request, sizeof(request), fds, &nr_fds,
+	                     &sender) != -EAGAIN)
 		wire_send(socket, &reply, sizeof(reply), NULL, 0);
 	while (nr_fds > 0)
 		worker_close(s->base, fds[--nr_fds]);
