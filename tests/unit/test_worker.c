@@ -199,6 +199,79 @@ static void close_without_memory(void)
 	free(s);
 }
 
+/* A job that goes on when it may. */
+struct waiting {
+	struct worker_job job;
+	u64 go_on;
+	bool done, refused;
+};
+
+static void waiting_work(struct worker_job *job)
+{
+	while (!host_load_acquire(&((struct waiting *)job)->go_on))
+		fixture_pause_us(1000);
+}
+
+static void waiting_done(void *owner, struct worker_job *job)
+{
+	struct waiting *w = (struct waiting *)job;
+
+	(void)owner;
+	w->done = true;
+	w->refused = job->refused;
+}
+
+static int waiting_begin(struct base *s, struct waiting *w, int process)
+{
+	w->job = (struct worker_job){ .process = process,
+		                      .work = waiting_work,
+		                      .done = waiting_done,
+		                      .owner = OWNER_BASE };
+	return worker_do(s, &w->job);
+}
+
+static bool worker_has_ended(struct base *s, const struct waiting *w)
+{
+	worker_tick(s);
+	worker_done(s);
+	return w->done;
+}
+
+/* Programs hear that nobody comes to them, and once there is a thread it takes what is left. */
+static void only_worker_is_stuck(void)
+{
+	static struct waiting stuck, waits, late, closes = { .go_on = 1 };
+	struct base *s = workers_begin();
+
+	no_threads = true;
+	REQUIRE(waiting_begin(s, &stuck, 1) == 0 && waiting_begin(s, &waits, 2) == 0,
+	        "refused at once");
+	REQUIRE(WAIT_UNTIL(worker_has_ended(s, &waits)) && waits.refused,
+	        "a program waits for ever");
+	REQUIRE(waiting_begin(s, &late, 3) == -EBUSY, "the next one waits, too");
+	REQUIRE(!worker_wants_ticks(s), "for what?");
+	REQUIRE(waiting_begin(s, &closes, 0) == 0, "what is for no program is accepted");
+	REQUIRE(!worker_has_ended(s, &closes) && worker_wants_ticks(s), "who does it?");
+	no_threads = false;
+	REQUIRE(WAIT_UNTIL(worker_has_ended(s, &closes)) && !closes.refused,
+	        "no thread comes");
+	host_store_release(&stuck.go_on, 1);
+	worker_stop(s);
+	free(s);
+}
+
+static void only_worker_is_stuck_programs_are_refused(void **state)
+{
+	pid_t pid = fixture_fork();
+
+	(void)state;
+	if (pid == 0) {
+		only_worker_is_stuck();
+		exit(0);
+	}
+	assert_int_equal(fixture_wait(pid), 0);
+}
+
 static void close_many_without_further_threads_all_close(void **state)
 {
 	pid_t pid = fixture_fork();
@@ -231,6 +304,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(start_without_a_thread_fails),
 		cmocka_unit_test(close_many_without_further_threads_all_close),
 		cmocka_unit_test(close_without_memory_waits_for_some),
+		cmocka_unit_test(only_worker_is_stuck_programs_are_refused),
 	};
 
 	fixture_begin(argc, argv, NULL);

@@ -160,6 +160,12 @@ static int worker_spawn(struct workers *w)
 
 /* ---- the main thread ---- */
 
+/* Does a job wait for a thread that could not be had? The lock is held. */
+static bool worker_is_wanted(const struct workers *w)
+{
+	return w->nr_queued > 0 && w->nr_idle == 0 && w->nr < WORKERS_MOST;
+}
+
 /* How many workers are stuck with a job of this process; 0: of any. The lock is held. */
 static u32 worker_nr_stuck(const struct workers *w, int process)
 {
@@ -213,11 +219,11 @@ int worker_do(struct base *s, struct worker_job *job)
 	DCHECK(job->owner > OWNER_NONE && job->owner < NR_WORKER_OWNERS,
 	       "a job has an owner");
 	port_lock_take(&w->lock);
-	if (job->process != 0 && (worker_nr_stuck(w, 0) == WORKERS_MOST ||
+	if (w->nr_queued >= w->nr_idle && w->nr < WORKERS_MOST)
+		worker_spawn(w); /* without it the others do the job in time (worker_tick()) */
+	if (job->process != 0 && (worker_nr_stuck(w, 0) == w->nr ||
 	                          worker_nr_stuck(w, job->process) >= WORKERS_EACH))
 		err = -EBUSY;
-	else if (w->nr_queued >= w->nr_idle && w->nr < WORKERS_MOST)
-		worker_spawn(w); /* without another thread the first one does it in time */
 	if (!err) {
 		job->refused = false;
 		worker_queue(w, job);
@@ -366,7 +372,9 @@ void worker_tick(struct base *s)
 	struct worker_job *refused = NULL;
 
 	port_lock_take(&w->lock);
-	if (worker_nr_stuck(w, 0) == WORKERS_MOST)
+	if (worker_is_wanted(w))
+		worker_spawn(w); /* there may be a thread now */
+	if (worker_nr_stuck(w, 0) == w->nr)
 		refused = worker_refuse(w, false);
 	port_lock_give(&w->lock);
 	worker_call_done(s, refused);
@@ -375,7 +383,13 @@ void worker_tick(struct base *s)
 
 bool worker_wants_ticks(const struct base *s)
 {
-	return s->workers->nr_late > 0;
+	struct workers *w = s->workers;
+	bool wants;
+
+	port_lock_take(&w->lock);
+	wants = w->nr_late > 0 || worker_is_wanted(w);
+	port_lock_give(&w->lock);
+	return wants;
 }
 
 /* The first thread is there from the beginning. So closes always have one. A client

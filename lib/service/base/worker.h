@@ -6,9 +6,12 @@
  *
  * A worker that has been busy with one job for WORKER_STUCK_NS is stuck. One program gets at
  * most WORKERS_EACH workers stuck. Some kinds of jobs have a bound of their own (enum
- * worker_kind). While all workers are stuck no more work is accepted.
- * So a client hears at once that the service cannot serve it. One queue can grow, that of
- * descriptors to close: one whose close() hangs holds up all others of unknown kind.
+ * worker_kind). While all workers are stuck, and there is no other thread, no more work is
+ * accepted. So a client hears at once that the service cannot serve it.
+ *
+ * One queue can grow, that of descriptors to close: one whose close() hangs holds up all others of
+ * unknown kind. To refuse programs would not bound it, because what they have sent must be closed
+ * in any case.
  */
 #ifndef LODIC_LIB_SERVICE_BASE_WORKER_H
 #define LODIC_LIB_SERVICE_BASE_WORKER_H
@@ -69,8 +72,8 @@ u32 worker_nr_closing(const struct base *s);
 int worker_event(const struct base *s);
 /* Calls done() of the jobs that have ended. */
 void worker_done(struct base *s);
-/* The main loop calls it now and then: when all workers are stuck it refuses what waits. It lets
- * workers close what they could not before. */
+/* The main loop calls it now and then: when all workers are stuck it refuses what waits. It begins
+ * a thread if none could be had before, and lets workers close what they could not. */
 void worker_tick(struct base *s);
 /* Does something wait for the next tick? */
 bool worker_wants_ticks(const struct base *s);
