@@ -88,12 +88,11 @@ static void reads_by_worker(struct frames *s, struct fill_op *op)
 		r->nr = op->nr;
 		r->first = op->first;
 		memcpy(r->pieces, op->pieces, op->nr * sizeof(op->pieces[0]));
-		if (worker_do(s->base, &r->job) == 0)
-			return;
-		port_free(r);
+		worker_do(s->base, &r->job); /* it is for no program, so it is accepted */
+		return;
 	}
-	/* No memory or no thread; or the service ends. The main thread must not read: the file's
-	 * readers have the kernel, and this file may never answer. */
+	/* No memory, or the service ends. The main thread must not read: the file's readers have
+	 * the kernel, and this file may never answer. */
 	s->fill.ended(s, op, -EAGAIN);
 }
 

@@ -264,15 +264,10 @@ static void load_end(struct holding *s, struct hold_load *load)
 	load->job = (struct worker_job){ .work = load_end_work,
 		                         .done = load_end_done,
 		                         .owner = OWNER_HOLDING };
-	if (worker_any(s->base) && worker_do(s->base, &load->job) == 0)
-		return;
-	load->ending = false; /* holds_fini() ends it; or there is no thread */
-	if (worker_any(s->base)) {
-		load->error = load->error ? load->error : -ENOMEM;
-		load_unmap_rest(load);
-		load_close(load);
-		load_end_done(s, &load->job);
-	}
+	if (worker_any(s->base))
+		worker_do(s->base, &load->job); /* it is for no program, so it is accepted */
+	else
+		load->ending = false; /* holds_fini() ends it */
 }
 
 static void piece_done(void *owner, struct worker_job *job);
@@ -303,11 +298,7 @@ static int load_begin_piece(struct holding *s, struct hold_load *load)
 	p->needed = load->next == 0 ? load->all->to_come : 0;
 	p->length = length < n ? length : n;
 	p->huge = load->huge && n >= HUGE_PAGE_BYTES;
-	if (worker_do(s->base, &p->job) != 0) {
-		port_free(p);
-		hold_piece_end(&load->range->core, false);
-		return -ENOMEM; /* there is no thread */
-	}
+	worker_do(s->base, &p->job); /* it is for no program, so it is accepted */
 	load->next += n;
 	load->nr_pieces++;
 	load->all->nr_pieces++;

