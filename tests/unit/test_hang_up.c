@@ -232,6 +232,33 @@ static void descriptor_of_one_without_room_is_a_workers(void **state)
 	service_shut(s);
 }
 
+/* Their messages are taken out before their sockets close, and other programs wait. */
+static void strangers_with_many_messages_are_for_several_turns(void **state)
+{
+	const struct wire_request request = { .version = WIRE_VERSION };
+	struct service *s = begin();
+	int sockets[2];
+
+	(void)state;
+	strangers = true;
+	for (u32 i = 0; i < 2; i++) {
+		sockets[i] = connect_to(s);
+		for (u32 n = 0; n < 100; n++)
+			assert_int_equal(wire_send(sockets[i], &request,
+			                           sizeof(request), NULL, 0),
+			                 0);
+	}
+	for (u32 turn = 0; turn < 2; turn++) {
+		accept_clients(&s->clients, true);
+		for (u32 i = 0; i < 2; i++)
+			assert_int_equal(port_ready(sockets[i], PORT_HANG_UP),
+			                 i <= turn);
+	}
+	for (u32 i = 0; i < 2; i++)
+		close(sockets[i]);
+	service_shut(s);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +267,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(unread_descriptor_at_a_resize_is_a_workers),
 		cmocka_unit_test(descriptor_of_a_stranger_is_a_workers),
 		cmocka_unit_test(descriptor_of_one_without_room_is_a_workers),
+		cmocka_unit_test(strangers_with_many_messages_are_for_several_turns),
 	};
 
 	fixture_begin(argc, argv, NULL);

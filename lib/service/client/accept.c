@@ -28,7 +28,7 @@
 #include "lib/wire.h"
 #include "lib/service/base/base.h"
 
-/* How many connections a turn takes: 10 us each. */
+/* How many connections a turn takes, and messages of programs that it sends away: 10 us each. */
 #define ACCEPTS_PER_TURN 64u
 /* Of how many connections the loop hears in a turn, at least, if it has much to do. */
 #define HEARD_PER_TURN 8u
@@ -38,16 +38,19 @@
 /* How many such a tick hangs up on: 40 us each. */
 #define DROPS_PER_TICK 64u
 
-/* A program may have sent descriptors already, even one that is turned away. */
-static void accept_close(struct clients *s, int *socket)
+/* A program may have sent descriptors already, even one that is turned away. Returns how many
+ * messages it has sent. */
+static u32 accept_close(struct clients *s, int *socket)
 {
-	client_drain(s, *socket);
+	u32 nr = client_drain(s, *socket);
+
 	service_close(socket);
+	return nr;
 }
 
 /* There is no room. A program that has asked already is told so, as nearly all have. The log hears
  * of it at the next tick. */
-static void accept_turn_away(struct clients *s, int socket)
+static u32 accept_turn_away(struct clients *s, int socket)
 {
 	const struct wire_reply reply = { .error = reason_join(LODIC_REASON_DESCRIPTORS,
 		                                               -EMFILE) };
@@ -62,8 +65,8 @@ static void accept_turn_away(struct clients *s, int socket)
 		wire_send(socket, &reply, sizeof(reply), NULL, 0);
 	while (nr_fds > 0)
 		worker_close(s->base, fds[--nr_fds]);
-	accept_close(s, &socket);
 	s->nr_turned_away++;
+	return accept_close(s, &socket);
 }
 
 static struct client *accept_make(int socket)
@@ -80,7 +83,8 @@ static struct client *accept_make(int socket)
 	return c;
 }
 
-static void accept_add(struct clients *s, int socket)
+/* Returns how many messages it has thrown away. */
+static u32 accept_add(struct clients *s, int socket)
 {
 	struct port_peer peer;
 	bool foreign;
@@ -88,30 +92,27 @@ static void accept_add(struct clients *s, int socket)
 	                           ? accept_make(socket)
 	                           : NULL;
 
-	if (!c) {
-		accept_close(s, &socket);
-		return;
-	}
+	if (!c)
+		return accept_close(s, &socket);
 	c->pid = peer.pid;
 	c->uid = peer.uid;
 	c->foreign = foreign;
 	if (domain_enter(s, c) != 0) {
-		accept_turn_away(s, socket);
 		port_free(c);
-		return;
+		return accept_turn_away(s, socket);
 	}
 	if (port_ask_senders(socket) != 0 ||
 	    service_watch(s->base, socket, PORT_INPUT, &c->socket_source) != 0) {
 		domain_leave(s, c);
-		accept_close(s, &socket);
 		port_free(c);
-		return;
+		return accept_close(s, &socket);
 	}
 	c->since_ns = host_now_ns();
 	c->serial = ++s->last_serial;
 	c->next = s->first;
 	s->first = c;
 	s->nr_unasked++;
+	return 0;
 }
 
 int accept_successor(struct clients *s, int socket, const struct client *like)
@@ -187,9 +188,9 @@ void accept_clients(struct clients *s, bool heard_all)
 	for (u32 left = ACCEPTS_PER_TURN; left > 0; left--) {
 		int socket = port_accept(socket_listening(s->base));
 		int err = socket < 0 ? socket : 0;
+		u32 nr = err ? 0 : accept_add(s, socket);
 
-		if (!err)
-			accept_add(s, socket);
+		left -= nr < left ? nr : left - 1;
 		if (err == -EMFILE || err == -ENFILE) {
 			if (accept_waits(s, heard_all))
 				return;

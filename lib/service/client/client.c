@@ -164,7 +164,7 @@ static void client_reap_at_once(struct clients *s)
 			client_reap_next(s, c);
 }
 
-void client_drain(struct clients *s, int socket)
+u32 client_drain(struct clients *s, int socket)
 {
 	struct wire_request request;
 	struct port_message m = { .bytes = &request,
@@ -172,7 +172,7 @@ void client_drain(struct clients *s, int socket)
 		                  .most_fds = WIRE_MAX_FDS,
 		                  .ask_who = true };
 	bool more = port_stop_receiving(socket) == 0; /* nothing else comes */
-	u32 errors = 0;
+	u32 errors = 0, nr = 0;
 
 	while (more) {
 		if (port_receive(socket, &m) != 0) {
@@ -182,9 +182,11 @@ void client_drain(struct clients *s, int socket)
 		}
 		/* An empty message has a sender, and the end has none. */
 		more = m.said || m.got > 0 || m.nr_fds > 0;
+		nr += more;
 		while (m.nr_fds > 0)
 			worker_close(s->base, m.fds[--m.nr_fds]);
 	}
+	return nr;
 }
 
 void client_hang_up(struct clients *s, struct client *c)

@@ -23,8 +23,9 @@ struct client *client_successor(const struct clients *s);
 void client_ready(struct clients *s, struct client *c);
 /* Takes what is unread out of the socket, and workers close its descriptors; to be called before
  * socket closes. The kernel would close them in this thread, and that may wait: for a server, or
- * for what SO_LINGER says. Nothing more comes in afterwards. */
-void client_drain(struct clients *s, int socket);
+ * for what SO_LINGER says. Nothing more comes in afterwards. Returns how many messages it was: some
+ * hundred at most, as the kernel has room for. */
+u32 client_drain(struct clients *s, int socket);
 /* The other side of the socket is closed, or speaks nonsense. */
 void client_hang_up(struct clients *s, struct client *c);
 /* The client's process is dead: its descriptor has input. */
