@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* How a channel waits for a reply: it spins as long as that is the quicker way, and never for
- * long. The service is a thread. */
+ * long. The service is a thread. And a channel that is not greeted leaves nothing behind. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +13,9 @@
 
 #include <cmocka.h>
 
+#include "lib/client/attach.h"
 #include "lib/client/channel.h"
+#include "lib/port/listen.h"
 #include "tests/support/cache_fixture.h"
 
 #define LATE_MS 60u
@@ -210,6 +212,42 @@ static void channel_close_ends_all_that_are_under_way(void **state)
 	assert_false(channel_has_room(&channel));
 }
 
+static bool sends_fail;
+
+int __real_port_send(int socket, const void *message, size_t bytes, const int *fds,
+                     unsigned int nr_fds);
+int __wrap_port_send(int socket, const void *message, size_t bytes, const int *fds,
+                     unsigned int nr_fds);
+
+int __wrap_port_send(int socket, const void *message, size_t bytes, const int *fds,
+                     unsigned int nr_fds)
+{
+	return sends_fail ? -ENOBUFS
+	                  : __real_port_send(socket, message, bytes, fds, nr_fds);
+}
+
+/* The next try makes another one. */
+static void attach_step_that_cannot_greet_leaves_no_socket(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	int listening = port_socket();
+	struct lodic *lodic;
+
+	(void)state;
+	fixture_path(path, "ungreeted");
+	assert_int_equal(port_bind(listening, path), 0);
+	assert_int_equal(port_listen(listening, 1), 0);
+	assert_int_equal(attach_later(path, &lodic), 0);
+	attach_lock(lodic);
+	sends_fail = true;
+	assert_int_equal(attach_step(lodic), -ENOBUFS);
+	sends_fail = false;
+	assert_int_equal(lodic->channel.socket, -1);
+	attach_unlock(lodic);
+	lodic_detach(lodic);
+	close(listening);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -225,6 +263,7 @@ int main(int argc, char **argv)
 		                                set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			channel_close_ends_all_that_are_under_way, set_up, tear_down),
+		cmocka_unit_test(attach_step_that_cannot_greet_leaves_no_socket),
 	};
 
 	fixture_begin(argc, argv, NULL);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * A connection ends, and what came by it is unread: a descriptor whose close waits for WAIT_S. The
- * main thread does not close it. The service is this process's.
+ * main thread does not close it. One that cannot pass to a resized cache ends, too, and is not
+ * heard of there. The service is this process's.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,6 +20,7 @@
 #include "lib/service/loop/run.h"
 #include "lib/service/succession/make.h"
 #include "lib/port/listen.h"
+#include "lib/port/set.h"
 #include "lib/reason.h"
 #include "lib/service/base/socket.h"
 #include "lib/service/base/worker.h"
@@ -171,6 +174,28 @@ static void unread_descriptor_at_a_resize_is_a_workers(void **state)
 	free(opening);
 }
 
+/* Its socket can be watched, and its process cannot: epoll takes no regular file. */
+static void client_that_cannot_pass_at_a_resize_is_not_heard_of(void **state)
+{
+	struct service *s = begin(), *to;
+	int program;
+	struct client *c = client_make(s, &program);
+	const char *why = NULL;
+	void *heard;
+
+	(void)state;
+	assert_int_equal(service_make(s, 1 << 20, &to, &why), 0);
+	assert_int_equal(service_fill_arena(to, &why), 0);
+	c->process = fixture_open("/proc/self/exe", O_RDONLY);
+	accept_take_over(&to->clients, &s->clients);
+	assert_null(to->clients.first);
+	assert_true(c->socket >= 0);
+	close(program);
+	assert_int_equal(port_set_wait(to->base.epoll, &heard, 1, 0), 0);
+	service_shut(to);
+	service_shut(s);
+}
+
 bool __wrap_socket_peer_is_ours(int socket, struct port_peer *ret_peer);
 
 static bool strangers;
@@ -265,6 +290,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(unread_descriptor_is_a_workers),
 		cmocka_unit_test(unread_descriptor_after_a_reset_is_a_workers),
 		cmocka_unit_test(unread_descriptor_at_a_resize_is_a_workers),
+		cmocka_unit_test(client_that_cannot_pass_at_a_resize_is_not_heard_of),
 		cmocka_unit_test(descriptor_of_a_stranger_is_a_workers),
 		cmocka_unit_test(descriptor_of_one_without_room_is_a_workers),
 		cmocka_unit_test(strangers_with_many_messages_are_for_several_turns),
