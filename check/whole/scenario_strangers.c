@@ -43,7 +43,8 @@ static void stranger_sends(int socket)
 	memset(rubbish, (int)machine_draw(256), sizeof(rubbish));
 	memcpy(rubbish, &request, sizeof(request));
 	if (machine_draw(2))
-		fd = port_open(world_paths[machine_draw(WORLD_FILES)]);
+		fd = port_open(machine_draw(2) ? WORLD_FAR
+		                               : world_paths[machine_draw(WORLD_FILES)]);
 	fds[0] = fds[1] = fd;
 	port_send(socket, rubbish, bytes, fds, fd >= 0 ? 1 + machine_draw(2) : 0);
 	if (fd >= 0)

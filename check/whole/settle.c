@@ -20,7 +20,7 @@
 /* As lib/client/misuse.c has it. */
 #define MOST_KEPT 16u
 /* Refusals of files that the service could not open: it knows them by their paths. */
-#define MOST_PATHS (WORLD_FILES + 2)
+#define MOST_PATHS (WORLD_FILES + 3)
 /* As lib/service/base/worker.h has it. */
 #define MOST_WORKERS 8u
 /* Watches, and the event of a thread that it can do without. */

@@ -5,6 +5,8 @@
 
 /* The running thread is a service's main one, which serves from now on. */
 void waits_turns_begin(void);
+/* It serves no more, and may wait. */
+void waits_turns_end(void);
 /* It reads: it asks for the file that it reads, and waits for nobody else. */
 void waits_read_begin(void);
 void waits_read_end(void);

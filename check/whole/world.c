@@ -83,6 +83,8 @@ void world_begin(u64 seed)
 	for (u32 i = 0; i < WORLD_FILES; i++)
 		world_make(world_paths[i], FILE_BYTES);
 	world_make(WORLD_BIG, WORLD_BIG_BYTES);
+	world_make(WORLD_FAR, WORLD_FAR_BYTES);
+	files_find(WORLD_FAR)->far = true;
 }
 
 /* ---- the service ---- */
@@ -114,6 +116,14 @@ static void serve_say(void *arg, enum service_level level, const char *event,
 	(void)arg;
 	(void)level;
 	machine_note("the service says %s: %s", event, line);
+	if (strcmp(event, "handed_over") == 0)
+		waits_turns_end();
+}
+
+static void serve_stops(void *arg)
+{
+	(void)arg;
+	waits_turns_end();
 }
 
 static void serve_run(void *arg)
@@ -128,6 +138,7 @@ static void serve_run(void *arg)
 		.takeover = serve.takeover,
 		.lease_pause_ms = machine_draw(2) * 1000,
 		.say = serve_say,
+		.stopping = serve_stops,
 		.scheme = world.wide ? machine_draw(4) : 0,
 		.barrier = world.wide ? machine_draw(3) : 0,
 		.buffered = world.wide ? machine_draw(2) : 0,
@@ -442,6 +453,8 @@ static void reader_reads(struct lodic *lodic, u32 nr_rounds)
 		return;
 	for (u32 i = 0; i < WORLD_FILES; i++)
 		nr_open += world_open(lodic, world_paths[i], &open[nr_open]);
+	if (machine_draw(4) == 0)
+		world_visit_far(lodic, context);
 	world_rounds(context, open, nr_open, nr_rounds);
 	settle_here();
 	for (u32 i = 0; i < nr_open; i++)

@@ -14,6 +14,9 @@
 /* One more, for holds that the service has. */
 #define WORLD_BIG "/big"
 #define WORLD_BIG_BYTES ((u64)1280 << 10)
+/* And one of a file system that asks a server: no service caches it. */
+#define WORLD_FAR "/far"
+#define WORLD_FAR_BYTES ((u64)8 << 10)
 /* With those that take another's name. A word of a file has room for so many. */
 #define WORLD_MOST_FILES 128u
 
@@ -73,6 +76,8 @@ bool world_open(struct lodic *lodic, const char *path, struct world_open *ret_op
 void world_close(const struct world_open *open);
 /* Reads somewhere, and checks the bytes. */
 void world_read(struct lodic_context *context, const struct world_open *open);
+/* The running program opens the file at WORLD_FAR, reads some of it, and closes it. */
+void world_visit_far(struct lodic *lodic, struct lodic_context *context);
 /* Reads all of it. Nobody has changed it for long: the bytes are as the file has them. */
 void world_compare(struct lodic_context *context, const struct world_open *open);
 /* Reads some, and pins some. */

@@ -40,6 +40,15 @@ void description_put(struct description *d)
 	free(d);
 }
 
+void description_closes(const struct description *d, bool unread)
+{
+	const struct task *t = machine.running;
+
+	if (t && !machine.in_event && t->may_close && !t->may_close(d, unread))
+		machine_fail("%s %s closes a file%s, which may wait", t->process->name, t->name,
+		             unread ? " that nobody has received" : "");
+}
+
 void description_hold(struct description *d)
 {
 	description_keep(d);
@@ -115,6 +124,7 @@ void port_close(int fd)
 	if (!fd_get(fd))
 		machine_fail("descriptor %d is closed, and was not open", fd);
 	machine_note("closes %d", fd);
+	description_closes(fd_get(fd), false);
 	fd_close(process_now(), fd);
 }
 

@@ -208,7 +208,7 @@ static int files_open_at(const char *path, u32 mode)
 
 static void inode_look(const struct inode *inode, struct port_file *ret)
 {
-	*ret = (struct port_file){ .dev = FILES_DEV, .ino = inode->ino,
+	*ret = (struct port_file){ .dev = inode_dev(inode), .ino = inode->ino,
 		                   .kind = inode->kind, .uid = inode->uid,
 		                   .gid = inode->gid, .rights = inode->rights,
 		                   .nr_names = inode->nr_names,
@@ -348,6 +348,7 @@ int port_shut(int fd)
 
 	if (!fd_get(fd))
 		machine_fail("descriptor %d is shut, and was not open", fd);
+	description_closes(fd_get(fd), false);
 	fd_close(process_now(), fd); /* in any case */
 	return (int)machine_result(err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The simulated file system: one local one (ext4's kind), whose root folder is "/".
+ * The simulated file system: a local one (ext4's kind), whose root folder is "/". Single files may
+ * be of another system, which asks a server.
  *
  * The first half is for the rest of the machine. The second half is what programs other than
  * lodic do to files: system calls of the running task.
@@ -12,8 +13,9 @@
 #include "lib/port.h"
 #include "lib/port/watch.h"
 
-/* There is one file system. */
+/* The local file system, and one that asks a server. */
 #define FILES_DEV 1u
+#define FILES_DEV_FAR 2u
 
 struct socket;
 struct watch;
@@ -34,6 +36,7 @@ struct inode {
 	u32 nr; /* names and descriptions */
 	u32 ino;
 	enum port_file_kind kind;
+	bool far; /* of the other file system */
 	u32 uid, gid, rights, nr_names;
 	u64 bytes;
 	u8 *data;
@@ -55,6 +58,10 @@ int files_make(const char *path, enum port_file_kind kind, u32 uid, u32 rights,
                struct inode **ret_inode);
 /* A path that leads there. NULL: it has none any more. */
 const char *files_name(const struct inode *inode);
+static inline u32 inode_dev(const struct inode *inode)
+{
+	return inode->far ? FILES_DEV_FAR : FILES_DEV;
+}
 void inode_keep(struct inode *inode);
 void inode_put(struct inode *inode);
 /* May this user read it, or write to it (PORT_MAY_READ, PORT_MAY_WRITE)? */

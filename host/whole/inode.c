@@ -20,13 +20,21 @@ int port_path_of(int fd, char *to, size_t bytes)
 	return (int)machine_result(0);
 }
 
+/* A mount of each file system, which has its number. */
+static struct port_place place_of(const struct fd_file *file)
+{
+	u32 dev = file ? inode_dev(file->inode) : FILES_DEV;
+
+	return (struct port_place){ dev, dev, dev };
+}
+
 int port_place(int fd, struct port_place *ret)
 {
 	int err = machine_call(CALL_PLACE);
 
 	if (err || !fd_get(fd))
 		return err ? err : -EBADF;
-	*ret = (struct port_place){ FILES_DEV, 1, 1 };
+	*ret = place_of(fd_file_of(fd));
 	return (int)machine_result(0);
 }
 
@@ -34,10 +42,10 @@ int port_place_at(const char *path, struct port_place *ret)
 {
 	int err = machine_call(CALL_PLACE_AT);
 
-	(void)path;
+	(void)path; /* only local ones are asked for */
 	if (err)
 		return err;
-	*ret = (struct port_place){ FILES_DEV, 1, 1 };
+	*ret = place_of(NULL);
 	return (int)machine_result(0);
 }
 
@@ -48,7 +56,7 @@ int port_names(int fd, struct port_names *ret)
 
 	if (err || !file)
 		return err ? err : -EBADF;
-	*ret = (struct port_names){ FILES_DEV, file->inode->ino, true,
+	*ret = (struct port_names){ inode_dev(file->inode), file->inode->ino, true,
 		                    file->inode->nr_names };
 	return (int)machine_result(0);
 }
@@ -59,7 +67,8 @@ int port_system(int fd, enum port_system *ret)
 
 	if (err || !fd_get(fd))
 		return err ? err : -EBADF;
-	*ret = PORT_SYSTEM_EXT;
+	*ret = fd_file_of(fd) && fd_file_of(fd)->inode->far ? PORT_SYSTEM_OTHER
+	                                                    : PORT_SYSTEM_EXT;
 	return (int)machine_result(0);
 }
 

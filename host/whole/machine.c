@@ -91,7 +91,9 @@ static void events_due(void)
 		struct event *event = machine.events;
 
 		event_drop(event);
+		machine.in_event = true;
 		event->happens(event->of);
+		machine.in_event = false;
 	}
 }
 

@@ -69,7 +69,10 @@ struct task {
 	struct task *next_on;
 	struct waiters over; /* who joins it */
 	enum call call; /* until machine_result() */
-	bool (*may_call)(enum call call); /* a rule of the scenario's; NULL: any */
+	/* Rules of the scenario's; NULL: any. The second one says what it may close; unread: what
+	 * lies in a socket that it closes. */
+	bool (*may_call)(enum call call);
+	bool (*may_close)(const struct description *d, bool unread);
 	u32 cpu;
 	u32 preempt_off;
 	void *mark; /* port_mark_set() */
@@ -143,6 +146,7 @@ struct machine {
 	struct process processes[MACHINE_MOST_PROCESSES];
 	u32 nr_processes;
 	struct event *events;
+	bool in_event; /* what happens now is not by the running task */
 	u32 nr_descriptions; /* that somebody has */
 	u64 steps; /* accesses and calls so far */
 	u64 most_steps;
@@ -276,6 +280,8 @@ struct description {
 void *description_new(const struct kind *kind, size_t bytes);
 void description_keep(struct description *d);
 void description_put(struct description *d);
+/* The running task closes it: fails if that breaks a rule of the scenario's (struct task). */
+void description_closes(const struct description *d, bool unread);
 /* The running task waits for it: it stays until then, or until the task is killed. */
 void description_hold(struct description *d);
 void description_release(struct task *task);
