@@ -24,8 +24,8 @@ struct socket {
 	struct description d;
 	struct socket *other; /* NULL: it is not connected, or the other side has gone */
 	bool connected, deaf; /* it was once; port_stop_receiving() */
-	bool asks_senders;
-	bool reset; /* the other side has gone and left messages unread */
+	bool asks_senders, not_accepted;
+	bool reset; /* the other side has gone and left messages unread; told once, and first */
 	struct message *first;
 	u32 nr_messages;
 	struct port_peer owner, peer; /* by whom the two sides were connected */
@@ -55,11 +55,15 @@ static unsigned int socket_ready(const struct description *d)
 	       (!s->other ? READY_HANG_UP : 0);
 }
 
-static void message_end(struct message *m)
+static void message_end(struct message *m, bool unread)
 {
-	for (u32 i = 0; i < m->nr_fds; i++)
-		if (m->fds[i])
-			description_put(m->fds[i]);
+	for (u32 i = 0; i < m->nr_fds; i++) {
+		if (!m->fds[i])
+			continue;
+		if (unread)
+			description_closes(m->fds[i], true);
+		description_put(m->fds[i]);
+	}
 	free(m);
 }
 
@@ -69,7 +73,7 @@ static void socket_leaves(struct socket *s)
 
 	if (!other)
 		return;
-	other->reset = s->first != NULL;
+	other->reset = s->first || s->not_accepted;
 	other->other = NULL;
 	s->other = NULL;
 	description_changed(&other->d);
@@ -84,7 +88,7 @@ static void socket_end(struct description *d)
 		struct message *m = s->first;
 
 		s->first = m->next;
-		message_end(m);
+		message_end(m, true);
 	}
 	while (s->waiting) {
 		struct socket *next = s->waiting;
@@ -177,7 +181,7 @@ static void socket_connect(struct socket *s, struct socket *listening)
 	there->peer = peer_of(process_now());
 	there->peer_process = process_now();
 	there->asks_senders = listening->asks_senders;
-	there->connected = s->connected = true;
+	there->connected = s->connected = there->not_accepted = true;
 	there->other = s;
 	s->other = there;
 	s->peer = listening->owner;
@@ -291,6 +295,7 @@ int port_accept(int fd)
 		return (int)machine_result(-EAGAIN);
 	s->waiting = next->next_waiting;
 	next->next_waiting = NULL;
+	next->not_accepted = false;
 	s->nr_waiting--;
 	process_now()->fds[number] = &next->d;
 	process_now()->nr_accepted++;
@@ -320,8 +325,10 @@ int port_send(int fd, const void *message, size_t bytes, const int *fds,
 	to = s->other;
 	if (!s->connected)
 		return (int)machine_result(-ENOTCONN);
-	if (!to || to->deaf)
+	if (!to || to->deaf) {
+		s->reset = false; /* it is told so */
 		return (int)machine_result(-ECONNRESET);
+	}
 	if (to->nr_messages >= MOST_MESSAGES)
 		return (int)machine_result(-EAGAIN);
 	for (unsigned int i = 0; i < nr_fds; i++)
@@ -342,11 +349,15 @@ int port_send(int fd, const void *message, size_t bytes, const int *fds,
 	return (int)machine_result(0);
 }
 
-/* Descriptors are the receiver's, as far as it can have more. */
-static void message_take_fds(struct message *m, struct port_message *ret)
+/* Descriptors are the receiver's, as far as it can have more. The sender's name comes first. If the
+ * receiver has forgotten to make room for it, it takes that of the descriptors. */
+static void message_take_fds(struct message *m, const struct socket *s,
+                             struct port_message *ret)
 {
+	u32 most = s->asks_senders && !ret->ask_who ? 0 : ret->most_fds;
+
 	for (u32 i = 0; i < m->nr_fds; i++) {
-		int fd = i < ret->most_fds ? fd_new(process_now(), m->fds[i]) : -1;
+		int fd = i < most ? fd_new(process_now(), m->fds[i]) : -1;
 
 		if (fd < 0) {
 			ret->fds_cut = true;
@@ -376,11 +387,11 @@ int port_receive(int fd, struct port_message *ret)
 		return err ? err : -EBADF;
 	if (!s->connected)
 		return (int)machine_result(-ENOTCONN);
-	m = s->first;
-	if (!m && s->reset) {
+	if (s->reset) {
 		s->reset = false;
 		return (int)machine_result(-ECONNRESET);
 	}
+	m = s->first;
 	if (!m)
 		return (int)machine_result(s->other && !s->deaf ? -EAGAIN : 0);
 	s->first = m->next;
@@ -388,10 +399,10 @@ int port_receive(int fd, struct port_message *ret)
 	ret->got = m->bytes < ret->room ? m->bytes : ret->room;
 	ret->cut = m->bytes > ret->room;
 	memcpy(ret->bytes, m->data, ret->got);
-	message_take_fds(m, ret);
+	message_take_fds(m, s, ret);
 	ret->said = ret->ask_who && m->said;
 	ret->sender = m->sender;
-	message_end(m);
+	message_end(m, s->asks_senders && !ret->ask_who);
 	socket_wake_sender(s);
 	return (int)machine_result(0);
 }
