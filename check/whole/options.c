@@ -34,8 +34,7 @@ static const struct argp_option table[] = {
 	{ "fault", KEY_FAULT, "KIND", 0,
 	  "Only this kind of fault; again for another one. errno: a call fails as its comment "
 	  "says. short: fewer bytes. delay: a call takes long. death: a process is killed. stop: "
-	  "it stands still for a while. limit: its descriptors run out (not yet). hang: the file "
-	  "system does not answer (not yet)",
+	  "it stands still for a while. hang: the file system does not answer for a while",
 	  3 },
 	{ "no-fault", KEY_NO_FAULT, "KIND", 0, "Not this kind; all: no fault at all", 3 },
 	{ "trace", KEY_TRACE, NULL, 0,

@@ -37,6 +37,12 @@ static struct {
 	bool faulty;
 } settle;
 
+/* A call may take very long. */
+static bool settle_is_slow(void)
+{
+	return machine.rate[FAULT_DELAY] > 0 || machine.rate[FAULT_HANG] > 0;
+}
+
 struct settle_has settle_look(const struct process *process)
 {
 	struct settle_has has = { .nr_blocks = heap_nr(process),
@@ -75,7 +81,7 @@ void settle_service_ends(const struct settle_has *before)
 	u64 until = machine.now_ns + DELAY_NS;
 	struct settle_has most = *before;
 
-	if (machine.rate[FAULT_DELAY] > 0)
+	if (settle_is_slow())
 		most.nr_blocks = most.nr_fds = NR_ANY;
 	while (process_now()->nr_tasks > before->nr_tasks && machine.now_ns < until)
 		task_wait(NULL, machine.now_ns + NS_PER_S / 8);
@@ -100,7 +106,7 @@ void settle_service_starts(void)
 {
 	settle.service = process_now();
 	settle.fresh = settle_look(process_now());
-	settle.faulty = machine.rate[FAULT_ERRNO] > 0 || machine.rate[FAULT_LIMIT] > 0;
+	settle.faulty = machine.rate[FAULT_ERRNO] > 0;
 }
 
 /* ---- readers ---- */
@@ -167,7 +173,7 @@ static bool settle_stopped(void)
 static void auditor_waits(void)
 {
 	u64 until = machine.now_ns + PATIENCE_NS;
-	bool delays = machine.rate[FAULT_DELAY] > 0;
+	bool delays = settle_is_slow();
 
 	while (settle_missing()) {
 		if (machine.now_ns > until && machine.faults_end)

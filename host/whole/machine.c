@@ -18,8 +18,7 @@ struct machine machine;
 
 const char *const fault_names[NR_FAULTS] = {
 	[FAULT_ERRNO] = "errno", [FAULT_SHORT] = "short", [FAULT_DELAY] = "delay",
-	[FAULT_DEATH] = "death", [FAULT_STOP] = "stop",   [FAULT_LIMIT] = "limit",
-	[FAULT_HANG] = "hang",
+	[FAULT_DEATH] = "death", [FAULT_STOP] = "stop",   [FAULT_HANG] = "hang",
 };
 
 u32 machine_draw(u32 n)
@@ -263,8 +262,10 @@ u64 machine_long(void)
 	return ns + ns * machine_draw(9);
 }
 
-static void machine_disturb(void)
+static void machine_disturb(enum call call)
 {
+	/* A turn calls none of these, but for files that answer. */
+	bool may_hang = call_marks[call] == CALL_MARK_HANGS && !machine.running->may_close;
 	struct process *victim;
 
 	if (machine_draws(FAULT_DEATH)) {
@@ -281,7 +282,7 @@ static void machine_disturb(void)
 			         machine_resume, victim);
 		}
 	}
-	if (machine_draws(FAULT_DELAY))
+	if (machine_draws(FAULT_DELAY) || (may_hang && machine_draws(FAULT_HANG)))
 		task_wait(NULL, machine.now_ns + machine_long());
 }
 
@@ -295,7 +296,7 @@ void machine_pass(enum call call)
 	machine.now_ns += 1 + machine_draw(CALL_NS);
 	machine.nr_called[call]++;
 	if (machine.running->preempt_off == 0) {
-		machine_disturb();
+		machine_disturb(call);
 		machine_yield();
 	}
 	machine.running->call = call;

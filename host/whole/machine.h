@@ -130,8 +130,7 @@ enum fault {
 	FAULT_DELAY, /* from nothing to minutes */
 	FAULT_DEATH, /* of any process, between any two calls */
 	FAULT_STOP,  /* SIGSTOP, and SIGCONT later */
-	FAULT_LIMIT, /* descriptors and memory run out, and come back */
-	FAULT_HANG,  /* a file system does not answer for a while */
+	FAULT_HANG,  /* a file system does not answer for a while: calls with PORT_HANGS */
 	NR_FAULTS
 };
 extern const char *const fault_names[NR_FAULTS];
