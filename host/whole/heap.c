@@ -10,19 +10,55 @@ struct heap_block {
 	struct heap_block *next, *prev;
 	struct process *process;
 	u64 bytes;
-	u64 align[4]; /* what follows is aligned to 64 bytes */
+	u64 what;     /* HEAP_USED or HEAP_FREED */
+	u64 align[3]; /* what follows is aligned to 64 bytes */
 };
 _Static_assert(sizeof(struct heap_block) == 64, "a block's memory is aligned");
+
+#define HEAP_USED 0x5ed1b10cu
+#define HEAP_FREED 0xf4eeb10cu
+
+/* Freed memory is full of this, and so is what follows a block. */
+#define POISON 0xa5
+#define FENCE_BYTES ((u64)64)
+/* A process keeps so much that is freed until its end. Then nobody has written there. */
+#define MOST_FREED ((u64)256 << 10)
+
+static void heap_look(const struct heap_block *block)
+{
+	const u8 *at = (const u8 *)(block + 1);
+
+	for (u64 i = block->what == HEAP_FREED ? 0 : block->bytes;
+	     i < block->bytes + FENCE_BYTES; i++)
+		if (at[i] != POISON)
+			machine_fail("byte %llu of a block of %llu has been written%s",
+			             (unsigned long long)i,
+			             (unsigned long long)block->bytes,
+			             block->what == HEAP_FREED ? ", which is free" : "");
+}
+
+/* A process has ended. Once the machine has failed, nobody does any more. */
+static void heap_drop(struct heap_block **at)
+{
+	struct heap_block *block = *at;
+
+	*at = block->next;
+	if (machine.running && !machine.failed)
+		heap_look(block);
+	free(block);
+}
 
 static void *heap_new(u64 bytes)
 {
 	struct process *p = process_now();
 	struct heap_block *block;
 
-	if (posix_memalign((void **)&block, 64, sizeof(*block) + bytes) != 0)
+	if (posix_memalign((void **)&block, 64, sizeof(*block) + bytes + FENCE_BYTES) != 0)
 		machine_fail("there is no memory for %llu bytes",
 		             (unsigned long long)bytes);
 	memset(block, 0, sizeof(*block) + bytes);
+	memset((u8 *)(block + 1) + bytes, POISON, FENCE_BYTES);
+	block->what = HEAP_USED;
 	block->process = p;
 	block->bytes = bytes;
 	block->next = p->heap;
@@ -38,6 +74,9 @@ static void heap_free(void *at)
 	struct heap_block *block = (struct heap_block *)at - 1;
 	struct process *p = block->process;
 
+	if (block->what != HEAP_USED)
+		machine_fail(block->what == HEAP_FREED ? "memory is freed twice"
+		                                       : "what is freed is no memory's beginning");
 	if (p != process_now())
 		machine_fail("a process frees what another one has allocated");
 	if (block->next)
@@ -47,7 +86,16 @@ static void heap_free(void *at)
 	else
 		p->heap = block->next;
 	p->heap_bytes -= block->bytes;
-	free(block);
+	heap_look(block);
+	memset(block + 1, POISON, block->bytes);
+	block->what = HEAP_FREED;
+	if (p->freed_bytes + block->bytes > MOST_FREED) {
+		free(block);
+		return;
+	}
+	p->freed_bytes += block->bytes + sizeof(*block);
+	block->next = p->freed;
+	p->freed = block;
 }
 
 u32 heap_nr(const struct process *process)
@@ -61,13 +109,11 @@ u32 heap_nr(const struct process *process)
 
 void heap_end(struct process *process)
 {
-	while (process->heap) {
-		struct heap_block *block = process->heap;
-
-		process->heap = block->next;
-		free(block);
-	}
-	process->heap_bytes = 0;
+	while (process->heap)
+		heap_drop(&process->heap);
+	while (process->freed)
+		heap_drop(&process->freed);
+	process->heap_bytes = process->freed_bytes = 0;
 }
 
 /* No fault that the call's list has: it has none but "there is none". */

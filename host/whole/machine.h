@@ -108,7 +108,8 @@ struct process {
 	struct description *fds[MACHINE_MOST_FDS];
 	u32 fd_limit;
 	struct heap_block *heap; /* what it has allocated (heap.c) */
-	u64 heap_bytes;
+	struct heap_block *freed; /* what it has freed: nobody may write to it */
+	u64 heap_bytes, freed_bytes;
 	u64 bytes_read;  /* of files */
 	u32 nr_accepted; /* connections */
 	struct mapping *mappings;
