@@ -32,6 +32,8 @@ class Whole(unittest.TestCase):
     def test_same_seeds_in_other_processes_same_hash(self):
         one = search("--schedules", str(SCHEDULES), "--jobs", "1")
         self.assertFalse(one["violated"], one)
+        for what in ("reads", "pins", "services", "lives"):
+            self.assertGreater(one[what], 0, what)
         self.assertEqual(one, search("--schedules", str(SCHEDULES), "--jobs", "3"))
 
     @unittest.skipIf(not shutil.which("setarch"), "there is no setarch")
