@@ -428,19 +428,42 @@ void process_stop(struct process *process, bool stopped)
 	machine_note("process %s %s", process->name, stopped ? "stops" : "goes on");
 }
 
-/* The kernel marks what a thread held, then it closes the descriptors one after the other. */
+/* The kernel promises none: what an entry's close puts off may come in any order. */
+enum close_order { CLOSE_ANY, CLOSE_UP, CLOSE_DOWN, NR_CLOSE_ORDERS };
+
+/* Of a dead process; -1: all are closed. */
+static int process_next_close(const struct process *p)
+{
+	int open[MACHINE_MOST_FDS];
+	u32 nr = 0;
+
+	for (u32 i = 0; i < MACHINE_MOST_FDS; i++)
+		if (p->fds[i])
+			open[nr++] = (int)i;
+	if (nr == 0)
+		return -1;
+	switch (p->close_order) {
+	case CLOSE_UP: return open[0];
+	case CLOSE_DOWN: return open[nr - 1];
+	case CLOSE_ANY:
+	default: return open[machine_draw(nr)];
+	}
+}
+
+/* The kernel marks what a thread held, then it closes the descriptors one after the other. Then
+ * those hear that watch the process. */
 static void process_closes(void *of)
 {
 	struct process *p = of;
+	int fd = process_next_close(p);
 
-	while (p->closing < MACHINE_MOST_FDS && !p->fds[p->closing])
-		p->closing++;
-	if (p->closing < MACHINE_MOST_FDS) {
-		fd_close(p, (int)p->closing);
+	if (fd >= 0) {
+		fd_close(p, fd);
 		event_at(&p->closes, machine.now_ns + machine_draw(CALL_NS),
 		         process_closes, p);
 		return;
 	}
+	p->closed = true;
 	process_watched(p);
 	waiters_wake(&p->ended);
 }
@@ -449,6 +472,7 @@ static void process_ends(struct process *p, int status)
 {
 	p->dead = true;
 	p->status = status;
+	p->close_order = machine_draw(NR_CLOSE_ORDERS);
 	image_switch(p); /* a task may wait for a static variable */
 	for (struct task *t = p->tasks; t; t = t->next)
 		if (t->state != TASK_OVER)

@@ -102,7 +102,8 @@ struct process {
 	bool dead;
 	bool mortal; /* faults may stop it, or kill it */
 	struct event *resume; /* a fault has stopped it until then; NULL: none has */
-	u32 closing; /* once it is dead: the next descriptor that closes */
+	bool closed;    /* and all its descriptors are */
+	u32 close_order; /* enum close_order, once it is dead */
 	struct event closes;
 	u8 *image;
 	struct description *fds[MACHINE_MOST_FDS];

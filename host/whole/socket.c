@@ -454,7 +454,7 @@ bool port_peer_has_group(int fd, uint32_t group)
 	return machine_result(true);
 }
 
-/* Input, once the process is dead. */
+/* Input, once the process is dead and its descriptors are closed. */
 struct fd_process {
 	struct description d;
 	struct process *process;
@@ -463,7 +463,7 @@ struct fd_process {
 
 static unsigned int fd_process_ready(const struct description *d)
 {
-	return ((const struct fd_process *)d)->process->dead ? PORT_INPUT : 0;
+	return ((const struct fd_process *)d)->process->closed ? PORT_INPUT : 0;
 }
 
 static void fd_process_end(struct description *d)
