@@ -70,6 +70,9 @@ void port_lock_give(struct port_lock *lock)
 
 /* ---- conditions ---- */
 
+#define EARLY_ONE_IN 16u
+#define EARLY_NS 10000000u
+
 void port_condition_init(struct port_condition *condition)
 {
 	*(struct condition *)condition = (struct condition){ 0 };
@@ -86,6 +89,9 @@ bool port_condition_wait_until(struct port_condition *condition, struct port_loc
 {
 	struct condition *c = (struct condition *)condition;
 	struct lock *l = (struct lock *)lock;
+	/* Now and then it wakes for nothing, as a condition may. */
+	u64 early = machine_draw(EARLY_ONE_IN) == 0 ? machine.now_ns + machine_draw(EARLY_NS)
+	                                            : NS_NEVER;
 	bool in_time;
 
 	machine_pass(CALL_CONDITION_WAIT_UNTIL);
@@ -93,7 +99,8 @@ bool port_condition_wait_until(struct port_condition *condition, struct port_loc
 		machine_fail("a thread waits under a lock that it does not have");
 	l->holder = NULL;
 	waiters_wake_one(&l->waiters);
-	in_time = task_wait(&c->waiters, until_ns);
+	in_time = task_wait(&c->waiters, early < until_ns ? early : until_ns) ||
+	          machine.now_ns < until_ns;
 	while (l->holder)
 		task_wait(&l->waiters, NS_NEVER);
 	l->holder = machine.running;
