@@ -12,6 +12,8 @@
 #define STACK_BYTES ((size_t)256 << 10)
 /* A call takes so long at most, if nothing delays it. */
 #define CALL_NS 4000u
+/* A task that gets its turn may be on another CPU. */
+#define MOVES_ONE_IN 8u
 #define HASH_PRIME 0x100000001b3u
 
 struct machine machine;
@@ -200,6 +202,8 @@ void machine_yield(void)
 	next = machine_choose();
 	while (!next && machine_advance())
 		next = machine_choose();
+	if (next && next->preempt_off == 0 && machine_draw(MOVES_ONE_IN) == 0)
+		next->cpu = machine_draw(machine.nr_cpus);
 	machine_switch(next);
 }
 
