@@ -76,12 +76,24 @@ static bool fds_full(const struct process *p, u32 number)
 	return number >= p->fd_limit || number >= MACHINE_MOST_FDS;
 }
 
-int fd_new(struct process *process, struct description *d)
+static u32 fd_lowest(const struct process *process)
 {
 	u32 number = 0;
 
 	while (!fds_full(process, number) && process->fds[number])
 		number++;
+	return number;
+}
+
+bool fd_any(const struct process *process)
+{
+	return !fds_full(process, fd_lowest(process));
+}
+
+int fd_new(struct process *process, struct description *d)
+{
+	u32 number = fd_lowest(process);
+
 	if (fds_full(process, number))
 		return -EMFILE;
 	process->fds[number] = d;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* See files.h: names, inodes, descriptions; contract: port.h, port/inode.h and port/listen.h. */
+/* See files.h: names, inodes, descriptions; contract: port.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,6 +193,8 @@ static int files_open_at(const char *path, u32 mode)
 {
 	struct inode *inode = files_find(path);
 
+	if (!fd_any(process_now()))
+		return -EMFILE;
 	if (!inode)
 		return -ENOENT;
 	if (files_may(path, PORT_MAY_READ) || !inode_allows(inode, process_now()->uid, mode))
@@ -277,8 +279,10 @@ int port_open(const char *path)
 static int files_create(const char *path, bool also_old)
 {
 	struct inode *inode;
-	int err = files_make(path, PORT_FILE_REGULAR, process_now()->uid, 0600, &inode);
+	int err = -EMFILE;
 
+	if (fd_any(process_now()))
+		err = files_make(path, PORT_FILE_REGULAR, process_now()->uid, 0600, &inode);
 	if (err && (err != -EEXIST || !also_old))
 		return err;
 	return files_open_at(path, PORT_MAY_READ | PORT_MAY_WRITE);
@@ -464,41 +468,6 @@ int port_make_folder(const char *path)
 		err = files_make(path, PORT_FILE_FOLDER, process_now()->uid, 0700,
 		                 &inode);
 	return (int)machine_result(err);
-}
-
-/* ---- port/listen.h ---- */
-
-int port_set_rights(const char *path, uint32_t rights)
-{
-	int err = machine_call(CALL_SET_RIGHTS);
-
-	return err ? err : (int)machine_result(program_set_rights(path, rights));
-}
-
-int port_set_group(const char *path, uint32_t group)
-{
-	int err = machine_call(CALL_SET_GROUP);
-
-	if (err)
-		return err;
-	if (!files_find(path))
-		return (int)machine_result(-ENOENT);
-	files_find(path)->gid = group;
-	return (int)machine_result(0);
-}
-
-int port_lock_file(int fd)
-{
-	int err = machine_call(CALL_LOCK_FILE);
-	struct fd_file *file = fd_file_of(fd);
-
-	if (err || !file)
-		return err ? err : -EBADF;
-	for (struct fd_file *other = file->inode->open; other; other = other->next)
-		if (other != file && other->locks)
-			return (int)machine_result(-EAGAIN);
-	file->locks = true;
-	return (int)machine_result(0);
 }
 
 /* ---- what other programs do ---- */

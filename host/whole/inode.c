@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* Contract: port/inode.h. What a file is, and where it lies. */
+/* Contract: port/inode.h and port/listen.h. What a file is, and where it lies; the lock. */
 #include <string.h>
 
 #include "host/whole/files.h"
@@ -99,4 +99,39 @@ bool port_is_same_file(int a, int b)
 	machine_pass(CALL_IS_SAME_FILE);
 	return machine_result(fd_file_of(a) && fd_file_of(b) &&
 	                      fd_file_of(a)->inode == fd_file_of(b)->inode);
+}
+
+/* ---- port/listen.h ---- */
+
+int port_set_rights(const char *path, uint32_t rights)
+{
+	int err = machine_call(CALL_SET_RIGHTS);
+
+	return err ? err : (int)machine_result(program_set_rights(path, rights));
+}
+
+int port_set_group(const char *path, uint32_t group)
+{
+	int err = machine_call(CALL_SET_GROUP);
+
+	if (err)
+		return err;
+	if (!files_find(path))
+		return (int)machine_result(-ENOENT);
+	files_find(path)->gid = group;
+	return (int)machine_result(0);
+}
+
+int port_lock_file(int fd)
+{
+	int err = machine_call(CALL_LOCK_FILE);
+	struct fd_file *file = fd_file_of(fd);
+
+	if (err || !file)
+		return err ? err : -EBADF;
+	for (struct fd_file *other = file->inode->open; other; other = other->next)
+		if (other != file && other->locks)
+			return (int)machine_result(-EAGAIN);
+	file->locks = true;
+	return (int)machine_result(0);
 }

@@ -290,6 +290,8 @@ void description_release(struct task *task);
 void description_changed(struct description *d);
 /* The lowest free number. -EMFILE: the caller still has d. */
 int fd_new(struct process *process, struct description *d);
+/* Is there a free number? The kernel takes one before it looks at anything else. */
+bool fd_any(const struct process *process);
 /* NULL: there is none. */
 struct description *fd_get(int fd);
 bool fd_file_is(const struct description *d); /* it is of a file (files.c) */
