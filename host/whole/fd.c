@@ -168,9 +168,10 @@ int port_replace(int fd, int number)
 
 int port_mode(int fd, unsigned int *ret_mode)
 {
-	struct description *d = fd_get(fd);
+	struct description *d;
 
 	machine_pass(CALL_MODE);
+	d = fd_get(fd);
 	if (!d)
 		return -EBADF;
 	*ret_mode = d->mode;

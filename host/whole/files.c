@@ -372,7 +372,7 @@ int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset)
 	int err = machine_call(CALL_READ);
 	struct fd_file *file = fd_file_of(fd);
 
-	if (err || !file)
+	if (err || !file || !(file->d.mode & PORT_MAY_READ))
 		return err ? err : -EBADF;
 	if (bytes > 1 && machine_draws(FAULT_SHORT))
 		bytes = 1 + machine_draw((u32)bytes);
@@ -406,6 +406,8 @@ int64_t port_write(int fd, const void *from, size_t bytes, uint64_t offset)
 		return err;
 	if (!file)
 		return machine_result(memory_write(fd, from, bytes, offset));
+	if (!(file->d.mode & PORT_MAY_WRITE))
+		return machine_result(-EBADF);
 	inode_write(file->inode, from, bytes, offset);
 	return machine_result((long)bytes);
 }
@@ -417,6 +419,8 @@ int port_truncate(int fd)
 
 	if (err || !file)
 		return err ? err : -EBADF;
+	if (!(file->d.mode & PORT_MAY_WRITE))
+		return (int)machine_result(-EINVAL);
 	inode_resize(file->inode, 0);
 	watches_tell(file->inode, PORT_NEWS_BYTES);
 	return (int)machine_result(0);
@@ -424,10 +428,10 @@ int port_truncate(int fd)
 
 static int files_remove(const char *path)
 {
-	int place = files_place(path);
+	int place = files_place(path), err = files_may(path, PORT_MAY_WRITE);
 
-	if (place < 0)
-		return -ENOENT;
+	if (place < 0 || err)
+		return place < 0 ? -ENOENT : err;
 	files_unlink(place);
 	return 0;
 }
@@ -442,9 +446,12 @@ int port_remove(const char *path)
 static int files_rename(const char *from, const char *to)
 {
 	int place = files_place(from), there = files_place(to);
+	int err = files_may(from, PORT_MAY_WRITE);
 
-	if (place < 0)
-		return -ENOENT;
+	if (!err)
+		err = files_may(to, PORT_MAY_WRITE);
+	if (place < 0 || err)
+		return place < 0 ? -ENOENT : err;
 	if (there >= 0)
 		files_unlink(there);
 	strcpy(files.names[place].path, to);

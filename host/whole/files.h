@@ -28,7 +28,8 @@ struct fd_file {
 	struct inode *inode;
 	struct fd_file *next; /* of the inode */
 	enum lease_state lease;
-	u32 aim; /* the task that hears of a break */
+	u32 aim; /* the task that hears of a break; 0: any of the process that took the lease */
+	struct process *taker;
 	bool locks; /* port_lock_file() */
 };
 

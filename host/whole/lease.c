@@ -21,7 +21,9 @@ static unsigned int breaks_ready(const struct description *d)
 	const struct task *t = machine.running; /* who asks */
 
 	(void)d;
-	return t && (t->nr_breaks > 0 || t->break_any) ? PORT_INPUT : 0;
+	return t && (t->nr_breaks > 0 || t->break_any || t->process->break_any)
+	               ? PORT_INPUT
+	               : 0;
 }
 
 static void breaks_end(struct description *d)
@@ -56,9 +58,9 @@ unsigned int port_breaks_next(int breaks, int ret_fds[PORT_BREAKS_AT_ONCE])
 	machine_pass(CALL_BREAKS_NEXT);
 	if (!fd_of(breaks, &breaks_kind))
 		machine_fail("asks %d for breaks", breaks);
-	if (t->break_any)
+	if (t->break_any || t->process->break_any)
 		ret_fds[nr++] = PORT_BREAK_ANY;
-	t->break_any = false;
+	t->break_any = t->process->break_any = false;
 	for (u32 i = 0; i < t->nr_breaks; i++)
 		ret_fds[nr++] = t->breaks[i];
 	t->nr_breaks = 0;
@@ -73,21 +75,22 @@ static int lease_fd(const struct process *p, const struct fd_file *file)
 	return -1;
 }
 
+/* Without an aim any thread of the process hears of it, and of no descriptor. */
 static void lease_signal(const struct fd_file *file)
 {
-	struct task *t;
+	struct task *t = file->aim > 0 ? &machine.tasks[file->aim - 1] : NULL;
+	struct process *p = t ? t->process : file->taker;
 
-	if (file->aim == 0)
+	if (t && t->state == TASK_OVER)
 		return;
-	t = &machine.tasks[file->aim - 1];
-	if (t->state == TASK_OVER)
-		return;
-	if (t->nr_breaks < MACHINE_MOST_BREAKS)
-		t->breaks[t->nr_breaks++] = lease_fd(t->process, file);
+	if (!t)
+		p->break_any = true;
+	else if (t->nr_breaks < MACHINE_MOST_BREAKS)
+		t->breaks[t->nr_breaks++] = lease_fd(p, file);
 	else
 		t->break_any = true;
-	if (t->process->breaks)
-		description_changed(t->process->breaks);
+	if (p->breaks)
+		description_changed(p->breaks);
 }
 
 /* ---- leases ---- */
@@ -159,6 +162,7 @@ int port_lease_take(int fd)
 	if (file->inode->nr_writing > 0)
 		return (int)machine_result(-EAGAIN);
 	file->lease = LEASE_HELD;
+	file->taker = process_now();
 	file->inode->forced = false;
 	return (int)machine_result(0);
 }

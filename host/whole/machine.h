@@ -123,6 +123,7 @@ struct process {
 	int status;
 	struct waiters ended; /* who waits for its death */
 	struct description *breaks; /* port_breaks() */
+	bool break_any; /* a signal waits for whichever thread asks first */
 	struct fd_process *watched; /* by descriptors (socket.c) */
 };
 

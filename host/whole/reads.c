@@ -77,7 +77,7 @@ int64_t port_read_pieces(int fd, const struct port_piece *pieces,
 	int err = machine_call(CALL_READ_PIECES);
 	struct fd_file *file = fd_file_of(fd);
 
-	if (err || !file)
+	if (err || !file || !(file->d.mode & PORT_MAY_READ))
 		return err ? err : -EBADF;
 	if (machine_draws(FAULT_SHORT))
 		nr_pieces = 1 + machine_draw(nr_pieces);
@@ -188,7 +188,8 @@ void port_reads_send(struct port_reads *r)
 		if (one->state != READ_ADDED)
 			continue;
 		one->state = READ_BEGUN;
-		if (!one->file || !fd_file_is(one->file)) {
+		if (!one->file || !fd_file_is(one->file) ||
+		    !(one->file->mode & PORT_MAY_READ)) {
 			one->result = -EBADF;
 			one->state = READ_ENDED;
 			description_changed(&r->d);

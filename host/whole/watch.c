@@ -102,6 +102,8 @@ int port_watch_add(int watches, int fd, bool moves)
 
 	if (err || !w || !file)
 		return err ? err : -EBADF;
+	if (!inode_allows(file->inode, process_now()->uid, PORT_MAY_READ))
+		return (int)machine_result(-EACCES);
 	for (watch = w->first; watch; watch = watch->next)
 		if (watch->inode == file->inode) {
 			watch->moves = moves;
