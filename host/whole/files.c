@@ -455,7 +455,7 @@ static int files_rename(const char *from, const char *to)
 	if (there >= 0)
 		files_unlink(there);
 	strcpy(files.names[place].path, to);
-	watches_tell(files.names[place].inode, PORT_NEWS_RIGHTS);
+	watches_tell(files.names[place].inode, NEWS_MOVED);
 	return 0;
 }
 

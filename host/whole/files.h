@@ -84,7 +84,9 @@ void lease_end(struct fd_file *file);
 int memory_reopen(int fd); /* to read it. -EBADF: it is none; -EMFILE */
 long memory_write(int fd, const void *from, u64 bytes, u64 offset);
 
-/* watch.c. What has happened to a file (enum port_news_what). */
+/* watch.c. What has happened to a file: enum port_news_what, or a new path. Those that do not watch
+ * for that hear nothing. */
+#define NEWS_MOVED 256u
 void watches_tell(struct inode *inode, unsigned int what);
 void watches_end(struct inode *inode);
 

@@ -70,7 +70,9 @@ static const struct kind watches_kind = { "watches", watches_ready, fd_watches_e
 void watches_tell(struct inode *inode, unsigned int what)
 {
 	for (struct watch *w = inode->watches; w; w = w->next_on)
-		watches_add(w->of, w->number, what);
+		if (what != NEWS_MOVED || w->moves)
+			watches_add(w->of, w->number,
+			            what == NEWS_MOVED ? PORT_NEWS_RIGHTS : what);
 }
 
 void watches_end(struct inode *inode)
