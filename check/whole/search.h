@@ -25,7 +25,8 @@ bool search_run(const struct options *o, struct tally *ret_all);
 /* report.c. To stdout, as the options say. */
 void report_tally(const struct options *o, const struct tally *all, bool is_whole);
 
-/* coverage.c. How many calls, and errors of calls, had no turn and have no reason for it. */
+/* coverage.c. How many calls, and errors of calls, had no turn and have no reason for it. Calls
+ * that were made in spite of a reason count as well. */
 u32 coverage_print(const struct tally *all, FILE *to);
 
 #endif
