@@ -23,9 +23,11 @@
 #define MOST_PATHS (WORLD_FILES + 3)
 /* As lib/service/base/worker.h has it. */
 #define MOST_WORKERS 8u
+/* As lib/service/base/worker.c has it: then nobody waits any more for a worker. */
+#define STOP_NS (NS_PER_S / 5)
 /* Watches, and the event of a thread that it can do without. */
 #define MOST_LATE 2u
-#define NR_ANY UINT32_MAX
+#define NR_ANY (UINT32_MAX / 2)
 #define POLL_NS (NS_PER_S / 2)
 
 static struct {
@@ -35,6 +37,7 @@ static struct {
 	struct process *service; /* the last one that has started */
 	struct settle_has fresh; /* what it had then */
 	bool faulty;
+	u64 stops_ns[MACHINE_MOST_PROCESSES + 1]; /* when it began to end */
 } settle;
 
 /* A call may take very long. */
@@ -76,13 +79,19 @@ void settle_given_back(const struct settle_has *before)
 	settle_compare(process_now(), before, "at its end");
 }
 
+void settle_service_stops(void)
+{
+	settle.stops_ns[process_now()->number] = machine.now_ns;
+}
+
 void settle_service_ends(const struct settle_has *before)
 {
 	u64 until = machine.now_ns + DELAY_NS;
 	struct settle_has most = *before;
 
-	if (settle_is_slow())
-		most.nr_blocks = most.nr_fds = NR_ANY;
+	/* It may have left a worker alone, or a read, with what that had. */
+	if (settle_is_slow() && machine.now_ns >= settle.stops_ns[process_now()->number] + STOP_NS)
+		most.nr_blocks = most.nr_fds = most.nr_mappings = NR_ANY;
 	while (process_now()->nr_tasks > before->nr_tasks && machine.now_ns < until)
 		task_wait(NULL, machine.now_ns + NS_PER_S / 8);
 	/* A resize was under way, or a worker: the end of the process ends that. */
@@ -106,7 +115,7 @@ void settle_service_starts(void)
 {
 	settle.service = process_now();
 	settle.fresh = settle_look(process_now());
-	settle.faulty = machine.rate[FAULT_ERRNO] > 0;
+	settle.faulty = machine.nr_faults[FAULT_ERRNO] > 0;
 }
 
 /* ---- readers ---- */

@@ -31,6 +31,8 @@ void settle_given_back(const struct settle_has *before);
 void settle_given_back_but(const struct settle_has *before, u32 nr_closed);
 /* As a service has started: nobody has asked it for anything. */
 void settle_service_starts(void);
+/* It serves no more, and ends. */
+void settle_service_stops(void);
 /* The same for a service. It does not wait for ever for a worker that a file system keeps. Such a
  * worker goes by itself, and what it was at goes with the process. */
 void settle_service_ends(const struct settle_has *before);

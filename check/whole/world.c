@@ -110,20 +110,20 @@ static void serve_ready(void *arg)
 	waits_turns_begin();
 }
 
-static void serve_say(void *arg, enum service_level level, const char *event,
-                      const char *line)
-{
-	(void)arg;
-	(void)level;
-	machine_note("the service says %s: %s", event, line);
-	if (strcmp(event, "handed_over") == 0)
-		waits_turns_end();
-}
-
 static void serve_stops(void *arg)
 {
 	(void)arg;
+	settle_service_stops();
 	waits_turns_end();
+}
+
+static void serve_say(void *arg, enum service_level level, const char *event,
+                      const char *line)
+{
+	(void)level;
+	machine_note("the service says %s: %s", event, line);
+	if (strcmp(event, "handed_over") == 0)
+		serve_stops(arg);
 }
 
 static void serve_run(void *arg)
