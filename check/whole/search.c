@@ -43,7 +43,9 @@ static void draw_faults(const struct options *o)
 	for (u32 i = 0; i < NR_FAULTS; i++)
 		if (machine_draw(2))
 			machine.rate[i] = (u32)16 << machine_draw(8);
-	if (machine_draw(2)) {
+	if (machine.seed % 2) {
+		if (machine_draw(2)) /* nothing else gets into its way */
+			memset(machine.rate, 0, sizeof(machine.rate));
 		machine_one_error();
 		machine.rate[FAULT_ERRNO] = machine_draw(2) ? 1 : 2 + machine_draw(8);
 	}

@@ -319,7 +319,7 @@ void machine_one_error(void)
 
 	for (u32 i = 0; i < NR_CALLS; i++)
 		nr += call_is_guest[i] ? 0 : (u32)call_errnos[i].nr;
-	nr = (u32)(machine.seed % nr);
+	nr = (u32)(machine.seed / 2 % nr);
 	for (u32 i = 0; i < NR_CALLS; i++) {
 		if (call_is_guest[i])
 			continue;

@@ -181,7 +181,7 @@ void machine_run(void);
 _Noreturn void machine_fail(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 /* From now on one error of one call is the only one that is drawn. Of all errors each has its turn,
- * seed by seed. */
+ * at each second seed. */
 void machine_one_error(void);
 /* A number below n, from the seed. */
 u32 machine_draw(u32 n);
