@@ -191,7 +191,8 @@ int programs_start(const struct port_program *program)
 
 	/* Those that have ended count, and the auditor needs some. */
 	if (machine.nr_processes == MACHINE_MOST_PROCESSES ||
-	    (machine.nr_processes >= MACHINE_MOST_PROCESSES * 3 / 4 && !machine.faults_end))
+	    (machine.nr_processes >= MACHINE_MOST_PROCESSES * 3 / 4 && !machine.faults_end) ||
+	    (machine.nr_tasks >= MACHINE_MOST_TASKS * 3 / 4 && !machine.faults_end))
 		return -EAGAIN;
 	serve = calloc(1, sizeof(*serve));
 	serve->cache_bytes = (u64)64 << 10 << machine_draw(3);
