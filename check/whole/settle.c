@@ -25,7 +25,7 @@
 #define MOST_WORKERS 8u
 /* As lib/service/base/worker.c has it: then nobody waits any more for a worker. */
 #define STOP_NS (NS_PER_S / 5)
-/* Watches, and the event of a thread that it can do without. */
+/* Watches, and an event that the thread can do without. */
 #define MOST_LATE 2u
 #define NR_ANY (UINT32_MAX / 2)
 #define POLL_NS (NS_PER_S / 2)

@@ -116,7 +116,7 @@ void heap_end(struct process *process)
 	process->heap_bytes = process->freed_bytes = 0;
 }
 
-/* No fault that the call's list has: it has none but "there is none". */
+/* Not drawn from the call's list of errors: all that may come is that there is no memory. */
 static bool heap_refuses(enum call call)
 {
 	machine_pass(call);
