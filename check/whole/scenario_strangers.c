@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Programs that mean no good, beside readers. Of another user: they get nothing. Of the same one:
+ * Hostile programs, beside readers. Of another user: they get nothing. Of the same one:
  * they send rubbish, requests of another version, and descriptors; they never read, and keep
  * connections. And limits on descriptors that shrink and come back.
  */

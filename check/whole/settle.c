@@ -248,6 +248,15 @@ static void auditor_reads(struct lodic *lodic)
 	lodic_context_close(context);
 }
 
+/* Has the service left meanwhile? It may do so at any time, as nobody is connected. */
+static bool auditor_is_late(int err)
+{
+	if (err != -ECONNRESET)
+		return false;
+	port_sleep(POLL_NS);
+	return settle.service->dead;
+}
+
 /* Nobody else is connected, and the service has let all files go: it is as after its start. */
 static void auditor_looks(void)
 {
@@ -263,6 +272,10 @@ static void auditor_looks(void)
 		machine_fail("nobody can look at the service: %d", err);
 	do {
 		err = look_drop(look, 0, LOOK_ALL, &dropped);
+		if (auditor_is_late(err)) {
+			look_close(look);
+			return;
+		}
 		if (err)
 			machine_fail("the service drops nothing: %d", err);
 		port_sleep(POLL_NS);
