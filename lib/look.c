@@ -11,6 +11,7 @@
 
 struct look {
 	int socket;
+	uint32_t nr_owed; /* answers that have not come yet */
 	struct wire_page page; /* the last answer */
 };
 
@@ -72,12 +73,15 @@ static int look_ask(struct look *l, const struct wire_request *request,
 
 	if (err)
 		return err == -EAGAIN ? -ETIMEDOUT : err;
-	ready = port_wait(l->socket, PORT_INPUT, LOOK_TIMEOUT_MS);
-	if (ready <= 0)
-		return ready ? ready : -ETIMEDOUT;
-	err = port_receive(l->socket, &m);
-	if (err || m.got == 0)
-		return err ? err : -ECONNRESET;
+	l->nr_owed++;
+	do { /* an answer that was not waited for comes first */
+		ready = port_wait(l->socket, PORT_INPUT, LOOK_TIMEOUT_MS);
+		if (ready <= 0)
+			return ready ? ready : -ETIMEDOUT;
+		err = port_receive(l->socket, &m);
+		if (err || m.got == 0)
+			return err ? err : -ECONNRESET;
+	} while (--l->nr_owed > 0);
 	if (m.got < sizeof(l->page.reply) || m.cut)
 		return -EPROTO;
 	err = reason_is_error(l->page.reply.error) ? reason_error(l->page.reply.error)
