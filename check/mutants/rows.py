@@ -27,6 +27,7 @@ search: lodic-check finds it in that scenario and scheme. The memory is the stro
 the mutant still shows: sc before tso. The number is of schedules after which it has survived.
 `movers` stands behind it if tasks must move between CPUs. test: a native program that finds it.
 whole: the search over the whole product finds it, in so many schedules from seed 1 on (whole.py).
+`whole 20000 files`: only scenario `files` is searched.
 lacks: it does not yet; this is what a scenario must do, or what must be looked at.
 source: a file that the test needs compiled with the changed headers. The text before occurs once in
 the file. `@@` begins another hunk of the same file, `@@ PATH` one of another file. The text after
@@ -48,14 +49,15 @@ FOLDER = "check/mutants/"
 KERNEL = "kernel/files/"
 SUFFIX = ".mutants"
 MEMORIES = ("sc", "tso")
+WHOLE = re.compile(r"\d+( [a-z]+)?")
 
 Search = collections.namedtuple("Search", "scenario scheme memory budget movers")
 # Lines of a file, before and after.
 Hunk = collections.namedtuple("Hunk", "path before after line")
-# where: its file and line. tests: a list of words each. whole: schedules. lacks: "" if that finds
-# it. notes: its comments.
-Row = collections.namedtuple("Row", "name rule searches tests whole lacks sources hunks where "
-                             "notes")
+# where: its file and line. tests: a list of words each. whole: schedules, of one scenario or ("")
+# of all. lacks: "" if that finds it. notes: its comments.
+Row = collections.namedtuple("Row", "name rule searches tests whole scenario lacks sources hunks "
+                             "where notes")
 
 
 class Problem(Exception):
@@ -151,7 +153,7 @@ class Reader:
             self.end_row()
             self.path = None
             self.row = {"name": rest, "rule": "", "searches": [], "tests": [], "whole": 0,
-                        "lacks": "", "sources": [], "hunks": [], "where": where,
+                        "scenario": "", "lacks": "", "sources": [], "hunks": [], "where": where,
                         "notes": self.notes}
             self.notes = []
         elif self.row is None:
@@ -169,8 +171,9 @@ class Reader:
             self.row["searches"].append(search_of(rest.split(), where))
         elif word == "test" and rest:
             self.row["tests"].append(rest.split())
-        elif word == "whole" and rest.isdigit():
-            self.row["whole"] = int(rest)
+        elif word == "whole" and WHOLE.fullmatch(rest):
+            number, _, scenario = rest.partition(" ")
+            self.row["whole"], self.row["scenario"] = int(number), scenario
         elif word == "lacks" and rest:
             self.row["lacks"] = rest
         elif word == "source" and rest:
@@ -265,7 +268,8 @@ def named(rows, name):
 def as_json(row):
     return {"name": row.name, "rule": row.rule, "files": paths_of(row), "notes": row.notes,
             "searches": [s._asdict() for s in row.searches], "tests": row.tests,
-            "whole": row.whole, "lacks": row.lacks, "sources": row.sources}
+            "whole": row.whole, "scenario": row.scenario, "lacks": row.lacks,
+            "sources": row.sources}
 
 
 def tell(rows, json_wanted):

@@ -73,12 +73,13 @@ def link(row, files, build, out):
                     *objects.values()], check=True)
 
 
-def fails(command, schedules, build, folder=None):
+def fails(command, schedules, build, folder=None, scenario=""):
     """What the search says if it fails; None: it does not."""
     environment = dict(os.environ)
     if folder:
         environment["LD_LIBRARY_PATH"] = str(folder)
     words = shlex.split(command.format(schedules=schedules))
+    words += ["--scenario", scenario] if scenario else []
     run = subprocess.run(words, cwd=build, env=environment, capture_output=True, text=True)
     if run.returncode == 0:
         return None
@@ -105,7 +106,8 @@ def main():
     for row in wanted:
         with tempfile.TemporaryDirectory(prefix="lodic-whole-") as out:
             link(row, files, build, pathlib.Path(out))
-            said = fails(options.run, options.schedules or row.whole, build, pathlib.Path(out))
+            said = fails(options.run, options.schedules or row.whole, build, pathlib.Path(out),
+                         row.scenario)
         bad += said is None and not row.lacks
         nr_found += said is not None
         missed = f"not yet: {row.lacks}" if row.lacks else "NOT FOUND"

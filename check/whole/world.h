@@ -20,11 +20,15 @@
 /* With those that take another's name. A word of a file has room for so many. */
 #define WORLD_MOST_FILES 128u
 
+struct service_options;
+
 struct world {
 	bool wide; /* the run draws more of everything: settings, readers */
 	u64 nr_reads, nr_pins, nr_services;
 	u64 cache_bytes[MACHINE_MOST_PROCESSES + 1]; /* of a service, by its number */
 	u64 hold_bytes;  /* of its services; 0: as they like */
+	/* Changes what the run has drawn for a service; NULL: it stays. */
+	void (*adjust)(struct service_options *options);
 	bool leaks_pins; /* of readers that die: the scheme does not know whose they are */
 	bool few_fds; /* programs may lack descriptors now and then */
 	bool few_files; /* the service may hold fewer than there are */

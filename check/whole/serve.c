@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The service in a scenario: as `lodic serve' starts it, with settings that the run draws. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/whole/settle.h"
+#include "check/whole/waits.h"
+#include "host/whole/programs.h"
+#include "lib/port.h"
+#include "lib/service/service.h"
+
+struct serve {
+	char socket[108];
+	int report;
+	u64 cache_bytes;
+	bool takeover;
+};
+
+static void serve_ready(void *arg)
+{
+	const struct serve *serve = arg;
+	const int ok = 0;
+
+	if (serve->report >= 0) {
+		pipe_write(serve->report, &ok, sizeof(ok));
+		fd_close(process_now(), serve->report);
+	}
+	world.nr_services++;
+	settle_service_starts();
+	waits_turns_begin();
+}
+
+static void serve_stops(void *arg)
+{
+	(void)arg;
+	settle_service_stops();
+	waits_turns_end();
+}
+
+static void serve_say(void *arg, enum service_level level, const char *event,
+                      const char *line)
+{
+	(void)level;
+	machine_note("the service says %s: %s", event, line);
+	if (strcmp(event, "handed_over") == 0)
+		serve_stops(arg);
+}
+
+static void serve_run(void *arg)
+{
+	struct serve serve = *(struct serve *)arg;
+	bool fast = world.wide && machine_draw(3) == 0;
+	struct service_options options = {
+		.socket = serve.socket,
+		.cache_bytes = serve.cache_bytes,
+		.nr_files = world.wide ? 1 + machine_draw(6) : 16,
+		.idle_exit_ms = 2000,
+		.takeover = serve.takeover,
+		.lease_pause_ms = machine_draw(2) * 1000,
+		.say = serve_say,
+		.stopping = serve_stops,
+		.scheme = world.wide ? machine_draw(4) : 0,
+		.barrier = world.wide ? machine_draw(3) : 0,
+		.buffered = world.wide ? machine_draw(2) : 0,
+		.watch_groups = world.wide ? machine_draw(2) : 0,
+		.hold_bytes = world.hold_bytes                  ? world.hold_bytes
+		              : world.wide && machine_draw(2) ? 1 << 20
+		                                              : 0,
+		.fast_bytes = fast ? serve.cache_bytes / 2 : 0,
+		.policy = fast && machine_draw(2) ? "kloc" : NULL,
+		.policy_record = world.wide && machine_draw(4) == 0 ? "/run/record" : NULL,
+		.pressure = world.wide && machine_draw(2) ? "/proc/pressure/memory" : NULL,
+		.keep_ms = world.wide ? machine_draw(5) * 1000 : 0,
+		.nr_entries = world.wide && machine_draw(2) ? 16 : 0,
+	};
+	struct settle_has before = settle_look(process_now());
+	const char *why = "";
+	char text[256];
+	int err, n;
+
+	free(arg);
+	if (world.adjust)
+		world.adjust(&options);
+	world.cache_bytes[process_now()->number] = options.cache_bytes;
+	world.few_files |= options.nr_files < 16;
+	world.leaks_pins |= options.scheme == LODIC_ATOMIC || options.scheme == LODIC_FROZEN;
+	err = service_run(&options, serve_ready, &serve, &why);
+	if (err) {
+		machine_note("the service cannot run: %d %s", err, why ? why : "");
+		n = snprintf(text, sizeof(text), "%.*s%s\n", (int)sizeof(err), "....",
+		             why ? why : "");
+		err = -err;
+		memcpy(text, &err, sizeof(err));
+		if (serve.report >= 0)
+			pipe_write(serve.report, text, (size_t)n);
+	}
+	settle_service_ends(&before);
+	process_exit(err ? 1 : 0);
+}
+
+static void serve_inherit(struct process *to, int fd, int number)
+{
+	struct description *d = fd_get(fd);
+
+	description_keep(d);
+	to->fds[number] = d;
+}
+
+int programs_start(const struct port_program *program)
+{
+	struct serve *serve;
+	struct process *p;
+
+	/* Those that have ended count, and the auditor needs some. */
+	if (machine.nr_processes == MACHINE_MOST_PROCESSES ||
+	    (machine.nr_processes >= MACHINE_MOST_PROCESSES * 3 / 4 && !machine.faults_end) ||
+	    (machine.nr_tasks >= MACHINE_MOST_TASKS * 3 / 4 && !machine.faults_end))
+		return -EAGAIN;
+	serve = calloc(1, sizeof(*serve));
+	serve->cache_bytes = (u64)64 << 10 << machine_draw(3);
+	serve->report = program->kept;
+	for (char **at = program->arguments; *at; at++)
+		if (strcmp(*at, "--socket") == 0)
+			snprintf(serve->socket, sizeof(serve->socket), "%s", at[1]);
+	p = process_start("service", process_now()->uid, serve_run, serve);
+	p->mortal = true;
+	serve_inherit(p, program->kept, program->kept);
+	serve_inherit(p, program->errors, 2);
+	return 0;
+}
+
+struct process *world_service(bool takeover)
+{
+	struct serve *serve = calloc(1, sizeof(*serve));
+	struct process *p;
+
+	*serve = (struct serve){ .socket = WORLD_SOCKET,
+		                 .report = -1,
+		                 .cache_bytes = (u64)64 << 10 << machine_draw(3),
+		                 .takeover = takeover };
+	p = process_start("service", WORLD_USER, serve_run, serve);
+	p->mortal = true;
+	return p;
+}
+
+bool world_is_service(const struct process *process)
+{
+	return strncmp(process->name, "service", 7) == 0;
+}
