@@ -12,7 +12,6 @@ MOST = 10
 # Seen by more, and why.
 OPEN = {
     "service_options": "what a user asks for; each room reads what concerns it",
-    "worker_job": "a job, which each fills in that wants one done",
 }
 
 STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{")

@@ -59,7 +59,7 @@ WAITS = {
 }
 HANDS_ON = "lib/service/"
 # But not these, which other threads call: a job's work(), and what a thread begins with.
-JOB = re.compile(r"(?:\.|->)work\s*=\s*(\w+)")
+JOB = re.compile(r"\bworker_job_init\s*\([^;]*,\s*(\w+),\s*\w+\)")
 JOB_CALL = re.compile(r"(?:\.|->)work\s*\(")
 THREAD = re.compile(r"\bport_thread_start(?:_alone)?\s*\([^;]*")
 ONCE = re.compile(r"\bport_once\s*\([^;]*")  # calls it there and then
@@ -176,7 +176,8 @@ WORK = "static void opening_work(void)\n{\n\tport_read(1);\n}\n"
                                             "int opening_begin(void)\n{\n\tj.done = done;\n}\n"},
            {"lib/port.h": DOOR_SAMPLE, "lib/service/loop/service.c": TURN,  # nobody's worker
             "lib/service/client/opening.c": WORK + "int opening_begin(void)\n{\n"
-                                            "\tj.work = opening_work;\n\tj->work(j);\n}\n"},
+                                            "\tworker_job_init(j, 0, opening_work, done);\n"
+                                            "\tj->work(j);\n}\n"},
            {"lib/port.h": DOOR_SAMPLE, "lib/service/loop/service.c": TURN,
             "lib/service/base/worker.c": WORK + "int opening_begin(void)\n{\n"
                                          "\tport_thread_start(opening_work(), 1);\n}\n"},
@@ -204,7 +205,7 @@ WORK = "static void opening_work(void)\n{\n\tport_read(1);\n}\n"
                                     "static void begin(void)\n{\n\tport_read(1);\n}\n",
             "lib/client/read.c": "int job(void)\n{\n\treturn port_read(1);\n}\n",
             "lib/service/client/opening.c": WORK + "int opening_begin(void)\n{\n"
-                                            "\tj = (struct job){ .work = opening_work };\n"
+                                            "\tworker_job_init(j, 0, opening_work, done);\n"
                                             "\tport_thread_start(&t, opening_work, x);\n}\n",
             # of the same name
             "lib/service/hold/a.c": WORK, "lib/service/client/a.c": WORK + "int ask(void)\n{\n}\n"})

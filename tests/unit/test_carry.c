@@ -332,9 +332,7 @@ static void workers_stick(struct bed *b, u64 *go_on, u64 ns)
 		struct stuck *stuck = calloc(1, sizeof(*stuck));
 
 		assert_non_null(stuck);
-		stuck->job = (struct worker_job){ .work = stuck_work,
-			                          .done = stuck_done,
-			                          .owner = OWNER_BASE };
+		worker_job_init(&stuck->job, WORKER_ANY, 0, OWNER_BASE, stuck_work, stuck_done);
 		stuck->go_on = go_on;
 		stuck->until_ns = host_now_ns() + ns;
 		assert_int_equal(worker_do(&b->s->base, &stuck->job), 0);

@@ -55,9 +55,7 @@ static void __attribute__((noinline)) service_begins_and_ends(u64 *go_on, u64 *n
 		struct late *late = calloc(1, sizeof(*late));
 
 		REQUIRE(late, "no memory");
-		late->job = (struct worker_job){ .work = late_work,
-			                         .done = late_done,
-			                         .owner = OWNER_BASE };
+		worker_job_init(&late->job, WORKER_ANY, 0, OWNER_BASE, late_work, late_done);
 		late->go_on = go_on;
 		late->nr_made = nr_made;
 		REQUIRE(worker_do(s, &late->job) == 0, "not begun");
@@ -218,15 +216,13 @@ static void waiting_done(void *owner, struct worker_job *job)
 
 	(void)owner;
 	w->done = true;
-	w->refused = job->refused;
+	w->refused = worker_was_refused(job);
 }
 
 static int waiting_begin(struct base *s, struct waiting *w, int process)
 {
-	w->job = (struct worker_job){ .process = process,
-		                      .work = waiting_work,
-		                      .done = waiting_done,
-		                      .owner = OWNER_BASE };
+	worker_job_init(&w->job, WORKER_ANY, process, OWNER_BASE, waiting_work,
+	                waiting_done);
 	return worker_do(s, &w->job);
 }
 

@@ -210,6 +210,22 @@ static void worker_queue(struct workers *w, struct worker_job *job)
 	w->nr_queued++;
 }
 
+void worker_job_init(struct worker_job *job, enum worker_kind kind, int process,
+                     enum worker_owner owner, void (*work)(struct worker_job *job),
+                     void (*done)(void *owner, struct worker_job *job))
+{
+	*job = (struct worker_job){ .process = process,
+		                    .kind = kind,
+		                    .owner = owner,
+		                    .work = work,
+		                    .done = done };
+}
+
+bool worker_was_refused(const struct worker_job *job)
+{
+	return job->refused;
+}
+
 /* A job for no program is accepted in any case: nobody hears that it was refused. */
 int worker_do(struct base *s, struct worker_job *job)
 {
@@ -271,10 +287,8 @@ static void worker_close_as(struct base *s, int fd, enum worker_kind kind)
 	}
 	closing = port_alloc(sizeof(*closing));
 	if (closing) {
-		closing->job = (struct worker_job){ .kind = kind,
-			                            .work = closing_work,
-			                            .done = closing_done,
-			                            .owner = OWNER_BASE };
+		worker_job_init(&closing->job, kind, 0, OWNER_BASE, closing_work,
+		                closing_done);
 		closing->fd = fd;
 		worker_do(s, &closing->job); /* it is for no program, so it is accepted */
 		s->workers->nr_closing++;

@@ -36,6 +36,7 @@ enum worker_kind {
 	NR_WORKER_KINDS
 };
 
+/* It lies first in what the job needs. worker.c alone looks into it. */
 struct worker_job {
 	struct worker_job *next;
 	int process;  /* for which program; 0: for none */
@@ -55,6 +56,12 @@ int worker_start(struct base *s);
 void worker_stop(struct base *s);
 /* Are there workers? A service that ends has none. */
 bool worker_any(const struct base *s);
+/* A new job, for worker_do(). process: for which program; 0: for none. */
+void worker_job_init(struct worker_job *job, enum worker_kind kind, int process,
+                     enum worker_owner owner, void (*work)(struct worker_job *job),
+                     void (*done)(void *owner, struct worker_job *job));
+/* Of a job that has ended: was it never begun, because all workers were stuck? */
+bool worker_was_refused(const struct worker_job *job);
 /* Lets a worker do the job, soon. -EBUSY: too many are stuck, and it is for a program. Then neither
  * work() nor done() will be called. */
 int worker_do(struct base *s, struct worker_job *job);

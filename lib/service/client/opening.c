@@ -72,7 +72,7 @@ static void opening_done(void *owner, struct worker_job *job)
 	struct client *c = o->client;
 	struct wire_reply reply = { 0 };
 
-	if (o->job.refused)
+	if (worker_was_refused(&o->job))
 		proof_refuse(&o->file, o->passed, -EBUSY);
 	if (o->passed >= 0)
 		worker_close(s->base, o->passed);
@@ -101,10 +101,8 @@ int opening_begin(struct clients *s, struct client *c, struct exchange *x)
 	o = port_alloc(sizeof(*o));
 	if (!o)
 		return -ENOMEM;
-	o->job = (struct worker_job){ .process = domain_account(s, c),
-		                      .work = opening_work,
-		                      .done = opening_done,
-		                      .owner = OWNER_CLIENTS };
+	worker_job_init(&o->job, WORKER_ANY, domain_account(s, c), OWNER_CLIENTS,
+	                opening_work, opening_done);
 	o->client = c;
 	o->options = *s->options;
 	o->passed = x->fds[0];

@@ -82,10 +82,6 @@ static void opening_begin(struct files *s, struct held_file *f)
 	if (!o)
 		return;
 	*o = (struct direct_opening){
-		.job = { .kind = WORKER_OPENS,
-		         .work = opening_work,
-		         .done = opening_done,
-		         .owner = OWNER_BASE },
 		.next = s->direct.openings,
 		.owner = s,
 		.file = f,
@@ -93,6 +89,7 @@ static void opening_begin(struct files *s, struct held_file *f)
 		.own = -1,
 		.since_ns = host_now_ns(),
 	};
+	worker_job_init(&o->job, WORKER_OPENS, 0, OWNER_BASE, opening_work, opening_done);
 	if (o->fd < 0 || worker_do(s->base, &o->job) != 0) {
 		service_close_file(&o->fd); /* a local file's, as f->fd is */
 		port_free(o);

@@ -95,10 +95,7 @@ static struct nameless_job *looks_make(struct files *s, u32 lane)
 
 	if (!l)
 		return NULL;
-	l->job = (struct worker_job){ .kind = WORKER_LOOKS,
-		                      .work = looks_work,
-		                      .done = looks_done,
-		                      .owner = OWNER_BASE };
+	worker_job_init(&l->job, WORKER_LOOKS, 0, OWNER_BASE, looks_work, looks_done);
 	l->owner = s;
 	l->lane = lane;
 	l->nr = 0;

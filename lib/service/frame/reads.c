@@ -79,9 +79,7 @@ static void reads_by_worker(struct frames *s, struct fill_op *op)
 
 	op->in_ring = false;
 	if (r) {
-		r->job = (struct worker_job){ .work = reads_work,
-			                      .done = reads_done,
-			                      .owner = OWNER_BASE };
+		worker_job_init(&r->job, WORKER_ANY, 0, OWNER_BASE, reads_work, reads_done);
 		r->s = s;
 		r->op = op;
 		r->fd = fd;

@@ -261,9 +261,8 @@ static void load_end(struct holding *s, struct hold_load *load)
 	load_remove(load);
 	load->all->to_come -= load->bytes - load->next;
 	load->ending = true;
-	load->job = (struct worker_job){ .work = load_end_work,
-		                         .done = load_end_done,
-		                         .owner = OWNER_HOLDING };
+	worker_job_init(&load->job, WORKER_ANY, 0, OWNER_HOLDING, load_end_work,
+	                load_end_done);
 	if (worker_any(s->base))
 		worker_do(s->base, &load->job); /* it is for no program, so it is accepted */
 	else
@@ -286,9 +285,7 @@ static int load_begin_piece(struct holding *s, struct hold_load *load)
 		port_free(p);
 		return -ESTALE;
 	}
-	p->job = (struct worker_job){ .work = piece_work,
-		                      .done = piece_done,
-		                      .owner = OWNER_HOLDING };
+	worker_job_init(&p->job, WORKER_ANY, 0, OWNER_HOLDING, piece_work, piece_done);
 	p->load = load;
 	p->fd = held_fd(load->file);
 	p->direct_fd = load->direct ? direct_fd(load->file) : -1;

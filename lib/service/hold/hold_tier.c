@@ -186,9 +186,7 @@ static int hold_tier_begin(struct holding *s, struct held_range *r, enum tier to
 	}
 	/* As of all that is shared: a core dump would take long. */
 	port_advise(at, r->bytes, PORT_NOT_IN_DUMP);
-	m->job = (struct worker_job){ .work = moving_work,
-		                      .done = moving_done,
-		                      .owner = OWNER_HOLDING };
+	worker_job_init(&m->job, WORKER_ANY, 0, OWNER_HOLDING, moving_work, moving_done);
 	m->holds = s->holds;
 	m->range = r;
 	m->at = at;

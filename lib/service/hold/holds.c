@@ -103,9 +103,8 @@ static void holds_close(struct holding *s, struct held_range *r)
 	if (r->bytes > CLOSE_HERE_BYTES && worker_any(s->base))
 		closing = port_alloc(sizeof(*closing));
 	if (closing) {
-		closing->job = (struct worker_job){ .work = closing_work,
-			                            .done = closing_done,
-			                            .owner = OWNER_HOLDING };
+		worker_job_init(&closing->job, WORKER_ANY, 0, OWNER_HOLDING, closing_work,
+		                closing_done);
 		closing->range = r;
 		closing->fd = r->fd;
 		if (worker_do(s->base, &closing->job) == 0)

@@ -46,6 +46,7 @@ struct carry_opening {
 	struct service_options options;
 	u32 slot, id;
 	int fd;
+	bool local;
 	struct passed_file file;
 };
 
@@ -124,7 +125,7 @@ static void carry_open_done(void *owner, struct worker_job *job)
 
 	if (o->fd >= 0)
 		worker_close(&s->base, o->fd);
-	if (o->job.refused)
+	if (worker_was_refused(&o->job))
 		o->file.fd = -1;
 	else if (o->c)
 		carry_admit(s, o);
@@ -148,7 +149,7 @@ void carry_forget(struct carry *c)
  * stay open. The file's server may be dead. */
 static void carry_open_refused(struct service *s, struct carry_opening *o)
 {
-	if (o->fd >= 0 && o->job.process == PROCESS_LOCAL)
+	if (o->fd >= 0 && o->local)
 		worker_close_local(&s->base, o->fd);
 	else if (o->fd >= 0)
 		worker_close(&s->base, o->fd);
@@ -167,12 +168,9 @@ static void carry_open(struct service *s, struct carry *c, u32 slot,
 	o = port_alloc(sizeof(*o));
 	if (!o)
 		return;
-	o->job = (struct worker_job){
-		.process = held_is_local(f) ? PROCESS_LOCAL : PROCESS_OTHER,
-		.work = carry_open_work,
-		.done = carry_open_done,
-		.owner = OWNER_SERVICE,
-	};
+	o->local = held_is_local(f);
+	worker_job_init(&o->job, WORKER_ANY, o->local ? PROCESS_LOCAL : PROCESS_OTHER,
+	                OWNER_SERVICE, carry_open_work, carry_open_done);
 	o->c = c;
 	o->options = s->options;
 	o->slot = slot;
@@ -188,7 +186,7 @@ static void carry_open(struct service *s, struct carry *c, u32 slot,
 static u64 carry_patience(const struct carry *c)
 {
 	for (u32 i = 0; i < CARRY_OPENS; i++)
-		if (c->openings[i] && c->openings[i]->job.process == PROCESS_LOCAL)
+		if (c->openings[i] && c->openings[i]->local)
 			return PATIENCE_LOCAL_NS;
 	return PATIENCE_NS;
 }

@@ -69,11 +69,8 @@ void reread_begin(struct reread *r)
 		reread_say(r, strerror(ENOMEM));
 		return;
 	}
-	*j = (struct reread_job){ .job = { .work = reread_work,
-		                           .done = reread_done,
-		                           .owner = OWNER_REREAD },
-		                  .read = r->options->reread,
-		                  .arg = r->options->say_arg };
+	*j = (struct reread_job){ .read = r->options->reread, .arg = r->options->say_arg };
+	worker_job_init(&j->job, WORKER_ANY, 0, OWNER_REREAD, reread_work, reread_done);
 	err = worker_do(r->base, &j->job);
 	r->runs = err == 0;
 	r->runs_again = false;

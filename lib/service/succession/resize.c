@@ -131,9 +131,8 @@ static void resize_end_other(struct service *s)
 	nameless_forget(&r->other->files);
 	r->other->base.workers = NULL;
 	r->other->base.replaced = true;
-	r->job = (struct worker_job){ .work = resize_free_work,
-		                      .done = resize_free_done,
-		                      .owner = OWNER_SERVICE };
+	worker_job_init(&r->job, WORKER_ANY, 0, OWNER_SERVICE, resize_free_work,
+	                resize_free_done);
 	begun = worker_do(&s->base, &r->job) == 0;
 	CHECK(begun, "the worker that has made a service is there");
 }
@@ -196,9 +195,8 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 	err = carry_init(&r->carry, s);
 	if (!err)
 		err = service_make(s, cache_bytes, &r->other, &why);
-	r->job = (struct worker_job){ .work = resize_make_work,
-		                      .done = resize_make_done,
-		                      .owner = OWNER_SERVICE };
+	worker_job_init(&r->job, WORKER_ANY, 0, OWNER_SERVICE, resize_make_work,
+	                resize_make_done);
 	if (!err) {
 		err = worker_do(&s->base, &r->job);
 		if (err)

@@ -240,10 +240,8 @@ static bool takeover_let_look(struct service *s, int fd, bool local,
 		worker_close(&s->base, fd);
 		return false;
 	}
-	j->job = (struct worker_job){ .process = local ? TAKEN_LOCAL : TAKEN_OTHER,
-		                      .work = takeover_job_work,
-		                      .done = takeover_job_done,
-		                      .owner = OWNER_SERVICE };
+	worker_job_init(&j->job, WORKER_ANY, local ? TAKEN_LOCAL : TAKEN_OTHER,
+	                OWNER_SERVICE, takeover_job_work, takeover_job_done);
 	j->options = s->options;
 	j->fd = fd;
 	j->file.fd = -1;
