@@ -62,9 +62,12 @@ static const char doc[] =
 
 /* Of the rows of lib/settings_list.h: the options, and what the service gets as it is. */
 #define KEY_OF(id, key) ((key) ? (key) : KEY_SETTING + SETTING_##id)
-#define OPTION_SERVICE(id, name, key, value, help) \
+#define OPTION_COMMAND(id, name, key, value, help) \
 	{ name, KEY_OF(id, key), value, 0, help, 0 },
-#define OPTION_COMMAND OPTION_SERVICE
+#define OPTION_PLACE OPTION_COMMAND
+#define OPTION_TABLES OPTION_COMMAND
+#define OPTION_KEEPING OPTION_COMMAND
+#define OPTION_PLACING OPTION_COMMAND
 #define OPTION_PROGRAM(id, name, key, value, help)
 
 static const struct argp_option option_list[] = {
@@ -220,14 +223,14 @@ static void complete_limits(struct serve *s)
 	/* The service believes entries first. An earlier source's quota wins all the same. */
 	if (settings->from[SETTING_QUOTA] &&
 	    settings->from[SETTING_QUOTA] < settings->from[SETTING_ENTRIES])
-		s->options.nr_entries = 0;
+		s->options.tables.nr_entries = 0;
 	/* 0 stands for the service's default there. */
 	if (settings->from[SETTING_KEEP] && settings->keep_ms == 0)
-		s->options.keep_ms = 1;
+		s->options.keeping.keep_ms = 1;
 	if (!settings->from[SETTING_LEASE_PAUSE])
-		s->options.lease_pause_ms = SERVICE_DEFAULT_LEASE_PAUSE_MS;
+		s->options.keeping.lease_pause_ms = SERVICE_DEFAULT_LEASE_PAUSE_MS;
 	if (s->started && !settings->from[SETTING_IDLE_EXIT])
-		s->options.idle_exit_ms = STARTED_IDLE_EXIT_MS;
+		s->options.place.idle_exit_ms = STARTED_IDLE_EXIT_MS;
 }
 
 /* A record is of a policy, and the service's folder is not the user's when it is a daemon. */
@@ -237,7 +240,7 @@ static const char *wrong_file(const struct serve *s)
 		return "--metrics must be a path that begins with /";
 	if (s->record && *s->record != '/')
 		return "--policy-record must be a path that begins with /";
-	if (s->record && !s->options.policy)
+	if (s->record && !s->options.placing.policy)
 		return "--policy-record is of a policy: say --policy NAME";
 	return NULL;
 }
@@ -266,23 +269,23 @@ static int complete_parts(struct serve *s)
 {
 	struct service_options *o = &s->options;
 	struct settings *settings = &s->settings;
-	int error = settings_split(settings, &o->cache_bytes, &o->hold_bytes);
+	int error = settings_split(settings, &o->sizes.cache_bytes, &o->sizes.hold_bytes);
 
 	if (error)
 		return error;
-	error = settings_check_fast(settings, o->cache_bytes, &o->fast_bytes);
+	error = settings_check_fast(settings, o->sizes.cache_bytes, &o->sizes.fast_bytes);
 	if (error)
 		return error;
 	warn(settings);
-	if (o->fast_bytes == 0) { /* else the parts stay what they are */
-		o->budget_bytes = o->cache_bytes + o->hold_bytes;
+	if (o->sizes.fast_bytes == 0) { /* else the parts stay what they are */
+		o->sizes.budget_bytes = o->sizes.cache_bytes + o->sizes.hold_bytes;
 		/* Without holds blocks have all that somebody says, and from the beginning. */
-		if (o->hold_bytes > 0 || !settings->from[SETTING_MEMORY])
-			o->cache_bytes = 0;
-		if (o->hold_bytes > 0 && !settings->from[SETTING_HOLDS])
-			o->hold_bytes = SERVICE_HOLDS_ANY;
+		if (o->sizes.hold_bytes > 0 || !settings->from[SETTING_MEMORY])
+			o->sizes.cache_bytes = 0;
+		if (o->sizes.hold_bytes > 0 && !settings->from[SETTING_HOLDS])
+			o->sizes.hold_bytes = SERVICE_HOLDS_ANY;
 	}
-	error = settings_check_placer(settings, o->fast_bytes, &o->policy);
+	error = settings_check_placer(settings, o->sizes.fast_bytes, &o->placing.policy);
 	if (!error)
 		warn(settings);
 	return error;
@@ -321,15 +324,24 @@ static void escape_as_root(struct serve *s)
 /* All that the service takes as it stands. */
 static void pass_on(struct service_options *o, const struct settings *settings)
 {
-#define PASS(field, ...) o->field = settings->field;
-#define PASS_GLOBS(field) o->field = (const char *const *)settings->field;
+#define PASS(field, ...) part->field = settings->field;
+#define PASS_GLOBS(field) part->field = (const char *const *)settings->field;
 #define KIND_SOCKET PASS
 #define KIND_WORD PASS
 #define KIND_YES PASS
 #define KIND_SECONDS PASS
 #define KIND_NUMBER PASS
 #define KIND_GLOBS PASS_GLOBS
-#define TAKER_SERVICE(assignment) assignment
+#define PART(name, assignment) \
+	{ \
+		struct service_##name *part = &o->name; \
+\
+		assignment \
+	}
+#define TAKER_PLACE(assignment) PART(place, assignment)
+#define TAKER_TABLES(assignment) PART(tables, assignment)
+#define TAKER_KEEPING(assignment) PART(keeping, assignment)
+#define TAKER_PLACING(assignment) PART(placing, assignment)
 #define TAKER_COMMAND(assignment)
 #define TAKER_PROGRAM(assignment)
 #define SETTING(id, name, kind, taker, ...) TAKER_##taker(kind)
@@ -363,13 +375,13 @@ static int complete(struct serve *s)
 	if (s->for_group && !settings->from[SETTING_HOLDS])
 		settings_set(settings, SETTING_HOLDS, "0", SETTINGS_OPTION);
 	s->options = (struct service_options){
-		.policy_record = s->record,
-		.for_group = s->for_group,
-		.group = s->group,
-		.pressure = pressure_file(settings),
-		.watch_groups = strcmp(settings->pressure, "off") != 0,
-		.listening = s->passed.socket,
-		.takeover = s->replace,
+		.placing.policy_record = s->record,
+		.sharing.for_group = s->for_group,
+		.sharing.group = s->group,
+		.sizes.pressure = pressure_file(settings),
+		.sizes.watch_groups = strcmp(settings->pressure, "off") != 0,
+		.place.listening = s->passed.socket,
+		.place.takeover = s->replace,
 	};
 	pass_on(&s->options, settings);
 	error = complete_parts(s);

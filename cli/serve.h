@@ -40,7 +40,7 @@ struct serve {
 
 /* The log shall be as these settings have it. */
 void serve_configure_log(const struct serve *s, const struct settings *settings);
-/* Has options.say and all that follows call this file. */
+/* Has options.events.say and all that follows call this file. */
 void serve_connect(struct serve *s);
 /* Tells the program that waits for it how the start went. */
 void serve_report(struct serve *s, int error);

@@ -70,9 +70,10 @@ void serve_report(struct serve *s, int error)
 
 static unsigned long long serve_mib(const struct serve *s)
 {
-	const struct service_options *o = &s->options;
+	const struct service_sizes *sizes = &s->options.sizes;
 
-	return (o->budget_bytes ? o->budget_bytes : o->cache_bytes + o->hold_bytes) >>
+	return (sizes->budget_bytes ? sizes->budget_bytes
+	                            : sizes->cache_bytes + sizes->hold_bytes) >>
 	       MIB_SHIFT;
 }
 
@@ -86,10 +87,10 @@ static void tell_status(const struct serve *s)
 static void on_resized(void *arg, uint64_t bytes)
 {
 	struct serve *s = arg;
-	bool parts = s->options.budget_bytes == 0;
+	bool parts = s->options.sizes.budget_bytes == 0;
 
-	*(parts ? &s->options.cache_bytes : &s->options.budget_bytes) = bytes;
-	s->settings.memory_bytes = bytes + (parts ? s->options.hold_bytes : 0);
+	*(parts ? &s->options.sizes.cache_bytes : &s->options.sizes.budget_bytes) = bytes;
+	s->settings.memory_bytes = bytes + (parts ? s->options.sizes.hold_bytes : 0);
 	/* A size that stands in a configuration file is found there. Otherwise the next service
 	 * must split it in the same way. */
 	if (s->settings.memory_bytes != s->told.memory_bytes ||
@@ -97,7 +98,7 @@ static void on_resized(void *arg, uint64_t bytes)
 		s->settings.from[SETTING_MEMORY] = SETTINGS_OPTION;
 		if (parts) {
 			s->settings.from[SETTING_HOLDS] = SETTINGS_OPTION;
-			s->settings.hold_bytes = s->options.hold_bytes;
+			s->settings.hold_bytes = s->options.sizes.hold_bytes;
 		}
 	}
 	if (settings_leave(&s->settings) != 0)
@@ -163,15 +164,15 @@ static uint64_t compare(struct serve *s)
 		        "the configuration says what it said before");
 	settings_free(&s->told);
 	s->told = now;
-	if (s->options.budget_bytes)
+	if (s->options.sizes.budget_bytes)
 		return bytes;
 	/* Holds keep their part. */
-	if (bytes > 0 && bytes < s->options.hold_bytes + SERVICE_MIN_CACHE_BYTES) {
+	if (bytes > 0 && bytes < s->options.sizes.hold_bytes + SERVICE_MIN_CACHE_BYTES) {
 		log_say(SERVICE_WARNING, "settings",
 		        "the holds leave no room for a cache of that size");
 		return 0;
 	}
-	return bytes > 0 ? bytes - s->options.hold_bytes : 0;
+	return bytes > 0 ? bytes - s->options.sizes.hold_bytes : 0;
 }
 
 /* A resize that begins with it does not keep the manager waiting. */
@@ -227,7 +228,7 @@ static void on_ready(void *arg)
 	if (settings_leave(&s->settings) != 0)
 		log_say(SERVICE_WARNING, "settings", "%s", s->settings.why);
 	log_ready("serving %llu MiB at %s, counting by %s", serve_mib(s),
-	          s->settings.socket, settings_scheme_name(s->options.scheme));
+	          s->settings.socket, settings_scheme_name(s->options.tables.scheme));
 	s->metrics.socket = s->settings.socket;
 	if (metrics_start(&s->metrics) != 0)
 		log_say(SERVICE_WARNING, "metrics", "%s", s->metrics.why);
@@ -262,11 +263,11 @@ static pid_t holder(const char *path)
 /* Another start may do what this one could not: without the other service's cache. */
 static bool starts_empty(struct serve *s, int error, const char *why)
 {
-	if (!s->options.takeover || (error != -EPROTO && error != -ETIMEDOUT))
+	if (!s->options.place.takeover || (error != -EPROTO && error != -ETIMEDOUT))
 		return false;
 	log_say(SERVICE_WARNING, "starts_empty", "the cache starts empty: %s",
 	        why ? why : strerror(-error));
-	s->options.takeover = false;
+	s->options.place.takeover = false;
 	return true;
 }
 
@@ -287,7 +288,7 @@ static int run_or_replace(struct serve *s, const char **ret_why)
 		deadline = deadline ? deadline : cli_now_ns() + REPLACE_WAIT_NS;
 		if (error != -EADDRINUSE || !s->replace || cli_now_ns() > deadline)
 			return error;
-		s->options.takeover = false;
+		s->options.place.takeover = false;
 		pid = holder(s->settings.socket);
 		if (pid > 0 && pid != told)
 			kill(pid, SIGTERM);
@@ -302,7 +303,7 @@ static void complain(const struct serve *s, int error, const char *why)
 
 	if (error == -EADDRINUSE && !s->replace)
 		hint = "; add --replace to take its place";
-	else if (s->options.takeover)
+	else if (s->options.place.takeover)
 		hint = "; the other service goes on, if there is one";
 	log_say(SERVICE_ERROR, "cannot_serve", "cannot serve at %s: %s%s",
 	        s->settings.socket, why ? why : strerror(-error), hint);
@@ -334,14 +335,14 @@ void serve_connect(struct serve *s)
 {
 	struct service_options *o = &s->options;
 
-	o->say = on_say;
-	o->say_arg = s;
-	o->resized = on_resized;
-	o->reread = on_reread;
-	o->reread_done = on_reread_done;
-	o->alive = notify_is_watched() ? on_alive : NULL;
-	o->stopping = on_stopping;
-	o->taking = on_taking;
+	o->events.say = on_say;
+	o->events.say_arg = s;
+	o->events.resized = on_resized;
+	o->events.reread = on_reread;
+	o->events.reread_done = on_reread_done;
+	o->events.alive = notify_is_watched() ? on_alive : NULL;
+	o->events.stopping = on_stopping;
+	o->events.taking = on_taking;
 }
 
 /* It has ended without a word. */

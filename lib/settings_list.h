@@ -9,7 +9,8 @@
  * name       Its key in files, and its long option.
  * kind       What its values are, and the member of struct settings that holds one. A number is
  *            from least to most. A time is in seconds for users, and in ms here.
- * taker      SERVICE: the member of struct service_options with the same name.
+ * taker      PLACE, TABLES, KEEPING, PLACING: that part of struct service_options, the member with
+ *            the same name.
  *            COMMAND: cli/serve.c and cli/serve_run.c.
  *            PROGRAM: a program that attaches. `lodic serve` has no such option.
  * sighup     LIVE: a running service takes another value.
@@ -26,7 +27,7 @@
  *
  * There is no guard, because the includer says what a row means.
  */
-SETTING(SOCKET, "socket", KIND_SOCKET(socket), SERVICE, AT_START, NOT_LEFT, "see below",
+SETTING(SOCKET, "socket", KIND_SOCKET(socket), PLACE, AT_START, NOT_LEFT, "see below",
         's', "PATH", "Listen here (default: the user's own place)")
 SETTING(MEMORY, "memory",
         KIND_SIZE(memory_bytes, SERVICE_MIN_CACHE_BYTES, SERVICE_MAX_CACHE_BYTES),
@@ -46,11 +47,11 @@ SETTING(FAST_MEMORY, "fast-memory", KIND_SIZE(fast_bytes, 0, SERVICE_MAX_CACHE_B
         COMMAND, AT_START, LEFT, "0", 0, "SIZE",
         "How much of the memory for blocks is fast; the rest is slow, on another node where "
         "there is one; 0: all memory is alike (default)")
-SETTING(FAST, "fast", KIND_GLOBS(fast), SERVICE, AT_START, LEFT, "none", 0, "GLOB",
+SETTING(FAST, "fast", KIND_GLOBS(fast), PLACING, AT_START, LEFT, "none", 0, "GLOB",
         "Files whose blocks go to fast memory, as /srv/db/*.sst; may be given again")
-SETTING(SLOW, "slow", KIND_GLOBS(slow), SERVICE, AT_START, LEFT, "none", 0, "GLOB",
+SETTING(SLOW, "slow", KIND_GLOBS(slow), PLACING, AT_START, LEFT, "none", 0, "GLOB",
         "Files whose blocks go to slow memory; may be given again")
-SETTING(REPLICATE, "replicate", KIND_GLOBS(replicate), SERVICE, AT_START, LEFT, "none",
+SETTING(REPLICATE, "replicate", KIND_GLOBS(replicate), PLACING, AT_START, LEFT, "none",
         0, "GLOB",
         "Files that never change and whose holds each node of memory has a copy of; may be "
         "given again")
@@ -58,41 +59,41 @@ SETTING(POLICY, "policy", KIND_POLICY(policy), COMMAND, AT_START, LEFT, "none", 
         "NAME",
         "What places blocks in the two tiers and moves them: kloc, naive, nimble, tpp and "
         "others of doc/tier.md; none: you do (default)")
-SETTING(POLICY_TICK, "policy-tick", KIND_SECONDS(policy_tick_ms, 1), SERVICE, AT_START,
+SETTING(POLICY_TICK, "policy-tick", KIND_SECONDS(policy_tick_ms, 1), PLACING, AT_START,
         LEFT, "1", 0, "SECONDS",
         "How fast time passes for the policy: a tick in so long (default: 1)")
-SETTING(BARRIER, "barrier", KIND_WORD(barrier, settings_barriers), SERVICE, AT_START,
+SETTING(BARRIER, "barrier", KIND_WORD(barrier, settings_barriers), TABLES, AT_START,
         LEFT, "auto", 0, "KIND",
         "What a pin costs: light (plain stores, and a slow fence in the service), lock (an "
         "atomic exchange), auto (default)")
-SETTING(SCHEME, "scheme", KIND_WORD(scheme, settings_schemes), SERVICE, AT_START, LEFT,
+SETTING(SCHEME, "scheme", KIND_WORD(scheme, settings_schemes), TABLES, AT_START, LEFT,
         "lodic", 0, "NAME",
         "How pins are counted: lodic (default), atomic, frozen, hazard")
-SETTING(IDLE_EXIT, "idle-exit", KIND_SECONDS(idle_exit_ms, 0), SERVICE, AT_START,
+SETTING(IDLE_EXIT, "idle-exit", KIND_SECONDS(idle_exit_ms, 0), PLACE, AT_START,
         NOT_LEFT, "10 if a program has started it, else 0", 0, "SECONDS",
         "End when no program has been connected for so long; 0: never (default)")
-SETTING(IMMUTABLE, "immutable", KIND_GLOBS(immutable), SERVICE, AT_START, LEFT, "none",
+SETTING(IMMUTABLE, "immutable", KIND_GLOBS(immutable), KEEPING, AT_START, LEFT, "none",
         'i', "GLOB",
         "Files that you promise never change, as /srv/models/*; may be given again")
-SETTING(BUFFERED, "buffered", KIND_YES(buffered), SERVICE, AT_START, LEFT, "no", 0,
+SETTING(BUFFERED, "buffered", KIND_YES(buffered), KEEPING, AT_START, LEFT, "no", 0,
         NULL, "Read files through the kernel's page cache, not by O_DIRECT")
-SETTING(QUOTA, "quota", KIND_NUMBER(quota, 1, UINT32_MAX), SERVICE, AT_START, LEFT,
+SETTING(QUOTA, "quota", KIND_NUMBER(quota, 1, UINT32_MAX), TABLES, AT_START, LEFT,
         "1/128 of the cache, 4096 at most", 0, "N",
         "How many blocks one context may pin at a time")
-SETTING(ENTRIES, "entries", KIND_NUMBER(nr_entries, 1, UINT32_MAX), SERVICE, AT_START,
+SETTING(ENTRIES, "entries", KIND_NUMBER(nr_entries, 1, UINT32_MAX), TABLES, AT_START,
         LEFT, "as many as the cache has blocks, 32768 at most", 0, "N",
         "How many entries a context's table has: a power of two")
-SETTING(FILES, "files", KIND_NUMBER(nr_files, 1, UINT32_MAX), SERVICE, AT_START, LEFT,
+SETTING(FILES, "files", KIND_NUMBER(nr_files, 1, UINT32_MAX), KEEPING, AT_START, LEFT,
         "4096", 0, "N", "How many files the cache may hold at once")
-SETTING(KEEP, "keep", KIND_SECONDS(keep_ms, 0), SERVICE, AT_START, LEFT,
+SETTING(KEEP, "keep", KIND_SECONDS(keep_ms, 0), KEEPING, AT_START, LEFT,
         "600; 10 on other mounts than those of / and lodic", 0, "SECONDS",
         "How long a file stays cached that no program has open, unless `lodic load' has "
         "loaded it (default: 600; 10 on other mounts than / and that of this program)")
-SETTING(LEASE_PAUSE, "lease-pause", KIND_SECONDS(lease_pause_ms, 0), SERVICE, AT_START,
+SETTING(LEASE_PAUSE, "lease-pause", KIND_SECONDS(lease_pause_ms, 0), KEEPING, AT_START,
         LEFT, "10", 0, "SECONDS",
         "How long a file that a program has opened for writing is let alone; up to 30 times "
         "as long if that goes on; 0: cache it again at once (default: 10)")
-SETTING(HUGE_PAGES, "huge-pages", KIND_WORD(small_pages, settings_huge_pages), SERVICE,
+SETTING(HUGE_PAGES, "huge-pages", KIND_WORD(small_pages, settings_huge_pages), TABLES,
         AT_START, LEFT, "auto", 0, "auto|off",
         "Keep blocks in huge pages, as far as the kernel gives them (auto), or in "
         "small ones (default: auto)")

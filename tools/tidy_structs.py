@@ -9,10 +9,6 @@ from tidy_source import c_files, code_of, includes_of, line_of, rule, signatures
 
 PLACE = "lib/service/"
 MOST = 10
-# Seen by more, and why.
-OPEN = {
-    "service_options": "what a user asks for; each room reads what concerns it",
-}
 
 STRUCT = re.compile(r"\bstruct\s+(\w+)\s*\{")
 OF_STRUCT = re.compile(r"\bstruct\s+(\w+)[\s*]+(?:const\s+)?(\w+)")
@@ -213,7 +209,7 @@ def structs_seen_by_few(tree):
     for path, text in c_files(tree, PLACE):
         for found in STRUCT.finditer(code_of(text)):
             files = users.get(found[1], ())
-            if len(files) > MOST and found[1] not in OPEN:
+            if len(files) > MOST:
                 yield (path, line_of(text, found.start()),
                        f"{len(files)} files look into struct {found[1]}: "
                        + ", ".join(sorted(file.removeprefix(PLACE) for file in files)))

@@ -405,10 +405,10 @@ static int make_folders(struct service_bench *b)
 static int start_service(struct service_bench *b)
 {
 	struct service_options options = {
-		.socket = b->socket,
-		.cache_bytes = b->memory,
-		.barrier = b->barrier,
-		.quota = (uint32_t)bench_quota(b),
+		.place.socket = b->socket,
+		.sizes.cache_bytes = b->memory,
+		.tables.barrier = b->barrier,
+		.tables.quota = (uint32_t)bench_quota(b),
 	};
 	struct rlimit limit = { 0 };
 	struct lodic_stat stat;
@@ -417,7 +417,7 @@ static int start_service(struct service_bench *b)
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	b->limit = limit.rlim_max;
-	options.nr_files = b->limit < 1u << 20 ? (uint32_t)b->limit : 1u << 20;
+	options.keeping.nr_files = b->limit < 1u << 20 ? (uint32_t)b->limit : 1u << 20;
 	error = service_trial_open(&options, &b->trial, &why);
 	if (error)
 		return bench_fail(b, error, "%s", why ? why : strerror(-error));

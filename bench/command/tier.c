@@ -209,13 +209,13 @@ static void sleep_a_little(void)
 static _Noreturn void service_process(const struct tier_bench *b, bool one)
 {
 	const struct service_options options = {
-		.socket = b->socket,
+		.place.socket = b->socket,
 		/* Each tier has room for the file, and some. */
-		.cache_bytes = b->size / 4 * 9,
-		.fast_bytes = b->size / 8 * 9,
-		.barrier = b->barrier,
-		.nr_files = 16,
-		.move_batch = one,
+		.sizes.cache_bytes = b->size / 4 * 9,
+		.sizes.fast_bytes = b->size / 8 * 9,
+		.tables.barrier = b->barrier,
+		.keeping.nr_files = 16,
+		.tables.move_batch = one,
 	};
 	const char *why = NULL;
 	int err;

@@ -47,32 +47,37 @@ static void serve_say(void *arg, enum service_level level, const char *event,
 		serve_stops(arg);
 }
 
+/* Each draw stands alone, so that compilers agree on their order. */
+static void serve_draw_more(struct service_options *options)
+{
+	bool fast = machine_draw(3) == 0;
+
+	options->keeping.nr_files = 1 + machine_draw(6);
+	options->keeping.buffered = machine_draw(2);
+	options->keeping.keep_ms = machine_draw(5) * 1000;
+	options->tables.scheme = machine_draw(4);
+	options->tables.barrier = machine_draw(3);
+	options->tables.nr_entries = machine_draw(2) ? 16 : 0;
+	options->sizes.watch_groups = machine_draw(2);
+	options->sizes.pressure = machine_draw(2) ? "/proc/pressure/memory" : NULL;
+	if (!world.hold_bytes && machine_draw(2))
+		options->sizes.hold_bytes = 1 << 20;
+	if (fast)
+		options->sizes.fast_bytes = options->sizes.cache_bytes / 2;
+	options->placing.policy = fast && machine_draw(2) ? "kloc" : NULL;
+	options->placing.policy_record = machine_draw(4) == 0 ? "/run/record" : NULL;
+}
+
 static void serve_run(void *arg)
 {
 	struct serve serve = *(struct serve *)arg;
-	bool fast = world.wide && machine_draw(3) == 0;
 	struct service_options options = {
-		.socket = serve.socket,
-		.cache_bytes = serve.cache_bytes,
-		.nr_files = world.wide ? 1 + machine_draw(6) : 16,
-		.idle_exit_ms = 2000,
-		.takeover = serve.takeover,
-		.lease_pause_ms = machine_draw(2) * 1000,
-		.say = serve_say,
-		.stopping = serve_stops,
-		.scheme = world.wide ? machine_draw(4) : 0,
-		.barrier = world.wide ? machine_draw(3) : 0,
-		.buffered = world.wide ? machine_draw(2) : 0,
-		.watch_groups = world.wide ? machine_draw(2) : 0,
-		.hold_bytes = world.hold_bytes                  ? world.hold_bytes
-		              : world.wide && machine_draw(2) ? 1 << 20
-		                                              : 0,
-		.fast_bytes = fast ? serve.cache_bytes / 2 : 0,
-		.policy = fast && machine_draw(2) ? "kloc" : NULL,
-		.policy_record = world.wide && machine_draw(4) == 0 ? "/run/record" : NULL,
-		.pressure = world.wide && machine_draw(2) ? "/proc/pressure/memory" : NULL,
-		.keep_ms = world.wide ? machine_draw(5) * 1000 : 0,
-		.nr_entries = world.wide && machine_draw(2) ? 16 : 0,
+		.place = { .socket = serve.socket,
+		           .idle_exit_ms = 2000,
+		           .takeover = serve.takeover },
+		.sizes = { .cache_bytes = serve.cache_bytes, .hold_bytes = world.hold_bytes },
+		.keeping = { .nr_files = 16, .lease_pause_ms = machine_draw(2) * 1000 },
+		.events = { .say = serve_say, .stopping = serve_stops },
 	};
 	struct settle_has before = settle_look(process_now());
 	const char *why = "";
@@ -80,11 +85,14 @@ static void serve_run(void *arg)
 	int err, n;
 
 	free(arg);
+	if (world.wide)
+		serve_draw_more(&options);
 	if (world.adjust)
 		world.adjust(&options);
-	world.cache_bytes[process_now()->number] = options.cache_bytes;
-	world.few_files |= options.nr_files < 16;
-	world.leaks_pins |= options.scheme == LODIC_ATOMIC || options.scheme == LODIC_FROZEN;
+	world.cache_bytes[process_now()->number] = options.sizes.cache_bytes;
+	world.few_files |= options.keeping.nr_files < 16;
+	world.leaks_pins |= options.tables.scheme == LODIC_ATOMIC ||
+	                    options.tables.scheme == LODIC_FROZEN;
 	err = service_run(&options, serve_ready, &serve, &why);
 	if (err) {
 		machine_note("the service cannot run: %d %s", err, why ? why : "");

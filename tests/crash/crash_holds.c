@@ -432,10 +432,10 @@ int main(int argc, char **argv)
 		{ .name = "--kills", .number = &nr_kills },
 		{ 0 },
 	};
-	struct service_options service = { .cache_bytes = 2 * MIB,
-		                           .fast_bytes = MIB,
-		                           .hold_bytes = HOLD_BYTES,
-		                           .nr_files = 64 };
+	struct service_options service = { .sizes.cache_bytes = 2 * MIB,
+		                           .sizes.fast_bytes = MIB,
+		                           .sizes.hold_bytes = HOLD_BYTES,
+		                           .keeping.nr_files = 64 };
 	struct herd h = { 0 };
 	u64 start;
 

@@ -566,11 +566,11 @@ int main(int argc, char **argv)
 	pattern_file_make(other_path, "other", OTHER_FILE, 1,
 	                  OTHER_BLOCKS * LODIC_BLOCK_BYTES);
 	test_service_init(&service, "s");
-	service.options.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
-	service.options.quota = QUOTA;
-	service.options.scheme = fixture_scheme(scheme_name);
-	leaks = service.options.scheme == LODIC_ATOMIC ||
-	        service.options.scheme == LODIC_FROZEN;
+	service.options.sizes.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
+	service.options.tables.quota = QUOTA;
+	service.options.tables.scheme = fixture_scheme(scheme_name);
+	leaks = service.options.tables.scheme == LODIC_ATOMIC ||
+	        service.options.tables.scheme == LODIC_FROZEN;
 	REQUIRE(test_service_start(&service) == 0, "%s", service.why);
 	fixture_need_leases(&service, hot_path);
 	start = host_now_ns();

@@ -113,7 +113,7 @@ static void kill_successor(struct test_service *old, struct test_service *next)
 		return;
 	}
 	REQUIRE(status == 0, "the old service did not end in order");
-	old->options.takeover = false;
+	old->options.place.takeover = false;
 	REQUIRE(test_service_start(old) == 0, "%s", old->why);
 }
 
@@ -136,7 +136,7 @@ static void restart_once(u64 *random)
 	seen.ways[way]++;
 	if (random_below(random, 4) > 0)
 		watchers_wait_for_hits(&watchers);
-	next.options.takeover = true;
+	next.options.place.takeover = true;
 	test_service_begin(&next);
 	if (way == WAY_LIVES)
 		delay_us = (u64)FIXTURE_DEADLINE_MS * 1000;

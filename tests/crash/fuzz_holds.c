@@ -274,7 +274,7 @@ static struct wire_request request_right(const struct line *l)
 		break;
 	case WIRE_FILE_CLOSE:
 		r.b = number_file(l);
-		r.a = (r.b - 1) % fuzz.service.options.nr_files;
+		r.a = (r.b - 1) % fuzz.service.options.keeping.nr_files;
 		break;
 	case WIRE_RESIZE: r.a = one_in(4) ? 0 : RESIZE_LEAST + below(2 * MIB); break;
 	default: r.a = fuzz.numbers[below(NR_NUMBERS)];
@@ -539,12 +539,12 @@ static void fuzz_begin(void)
 	for (u32 i = 0; i < NR_KEPT; i++)
 		fuzz.kept[i] = -1;
 	test_service_init(&fuzz.service, "s");
-	fuzz.service.options.hold_bytes = HOLD_BYTES;
+	fuzz.service.options.sizes.hold_bytes = HOLD_BYTES;
 	/* Of the largest file each node has a copy. */
 	static const char *copied[] = { NULL, NULL };
 	copied[0] = fuzz.paths[NR_FILES - 1];
-	fuzz.service.options.nodes = fixture_two_nodes();
-	fuzz.service.options.immutable = fuzz.service.options.replicate = copied;
+	fuzz.service.options.placing.nodes = fixture_two_nodes();
+	fuzz.service.options.keeping.immutable = fuzz.service.options.placing.replicate = copied;
 	REQUIRE(test_service_start(&fuzz.service) == 0, "%s", fuzz.service.why);
 	fixture_need_leases(&fuzz.service, fuzz.paths[0]);
 	REQUIRE(hold_watch_drop(fuzz.service.socket) == 0, "not dropped");

@@ -240,7 +240,7 @@ static void reader_without_its_rights_gets_no_descriptor(void **state)
 	pattern_file_make(path, "secret.bin", 1, 1, (u64)1 << 16);
 	assert_int_equal(chmod(path, 0600), 0);
 	test_service_init(&service, "reader");
-	service.options.hold_bytes = (u64)4 << 20;
+	service.options.sizes.hold_bytes = (u64)4 << 20;
 	assert_int_equal(test_service_start(&service), 0);
 	pid = fixture_fork();
 	if (pid == 0) {

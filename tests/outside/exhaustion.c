@@ -303,7 +303,7 @@ static void assert_idle_exit_in_a_shortage(void)
 	int fd;
 
 	test_service_init(&s, "idle");
-	s.options.idle_exit_ms = 500;
+	s.options.place.idle_exit_ms = 500;
 	REQUIRE(test_service_start(&s) == 0, "%s", s.why);
 	shortage_limit(s.pid, RLIMIT_NOFILE, SHORTAGE_NO_FDS);
 	fd = shortage_connect(s.socket);

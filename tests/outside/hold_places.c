@@ -45,7 +45,7 @@
 static void bed_init(struct test_bed *b)
 {
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.hold_bytes = HOLD_BYTES;
+	b->service.options.sizes.hold_bytes = HOLD_BYTES;
 }
 
 static void bed_make(struct test_bed *b)
@@ -269,7 +269,7 @@ static void hold_kept_and_passed_on_charged_until_gone(void **state)
 	int fd;
 
 	bed_make(&b);
-	b.service.options.hold_bytes = HOLD_BYTES;
+	b.service.options.sizes.hold_bytes = HOLD_BYTES;
 	h = held_range(&b, 0, FILE_BYTES);
 	fd = lodic_hold_fd(h, &at);
 	assert_true(fd >= 0);
@@ -312,7 +312,7 @@ static void hold_kept_no_room_enospc_until_it_goes(void **state)
 	int fd;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.hold_bytes = 3 * MIB;
+	b.service.options.sizes.hold_bytes = 3 * MIB;
 	test_bed_make(&b, FILE_BYTES);
 	h = held_range(&b, 0, 2 * MIB);
 	fd = lodic_hold_fd(h, &at);

@@ -166,8 +166,8 @@ static void serve_room(struct test_service *service, const char *name, u64 hold_
 	globs[0] = fuse.path;
 	test_service_init(service, name);
 	service->inherits = stuck;
-	service->options.hold_bytes = hold_bytes;
-	service->options.immutable = globs;
+	service->options.sizes.hold_bytes = hold_bytes;
+	service->options.keeping.immutable = globs;
 	assert_int_equal(test_service_start(service), 0);
 }
 

@@ -172,8 +172,8 @@ static void cold_read_is_scanned_nobody_waits(void **state)
 	int fd, fan, scanned;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.cache_bytes = 2 * SCANNED_BYTES;
-	b.service.options.hold_bytes = SCANNED_BYTES;
+	b.service.options.sizes.cache_bytes = 2 * SCANNED_BYTES;
+	b.service.options.sizes.hold_bytes = SCANNED_BYTES;
 	test_bed_make(&b, BLOCK);
 	if (test_service_stat(b.lodic).direct_io == 0)
 		fixture_skip("no O_DIRECT where temporary files are: set TMPDIR");
@@ -214,8 +214,8 @@ static void cold_reads_pass_by_the_page_cache(void **state)
 	int fd;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.cache_bytes = 2 * SCANNED_BYTES;
-	b.service.options.hold_bytes = SCANNED_BYTES;
+	b.service.options.sizes.cache_bytes = 2 * SCANNED_BYTES;
+	b.service.options.sizes.hold_bytes = SCANNED_BYTES;
 	test_bed_make(&b, BLOCK);
 	pattern_file_make(path, "cold", 2, 1, SCANNED_BYTES);
 	fd = open_cold(path, SCANNED_BYTES);
@@ -503,7 +503,7 @@ static void closed_file_leaves_after_keep_umount_works(void **state)
 	outside_folder(folder, "mounted");
 	outside_mount_ext4(folder);
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.keep_ms = 300;
+	b.service.options.keeping.keep_ms = 300;
 	test_bed_make(&b, BLOCK);
 	pattern_file_make(path, "mounted/file", 2, 1, BLOCK);
 	fd = fixture_open(path, O_RDONLY);
@@ -514,7 +514,7 @@ static void closed_file_leaves_after_keep_umount_works(void **state)
 	lodic_close(file);
 	/* EBUSY as long as it is warm. On a loaded machine even the first try may come later. */
 	assert_true(WAIT_UNTIL_MS(umount(folder) == 0, SOON_MS));
-	assert_true(host_now_ns() - start >= b.service.options.keep_ms * 1000000);
+	assert_true(host_now_ns() - start >= b.service.options.keeping.keep_ms * 1000000);
 	assert_int_equal(lodic_file_cached(b.file), 0); /* this one is open */
 	test_bed_free(&b);
 	(void)state;

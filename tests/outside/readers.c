@@ -106,8 +106,8 @@ static _Noreturn void closing_reader_run(struct test_bed *b, struct talk *t)
 static void bed_make(struct test_bed *b)
 {
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.cache_bytes = (u64)NR_BLOCKS * BLOCK;
-	b->service.options.quota = 16; /* two may pin */
+	b->service.options.sizes.cache_bytes = (u64)NR_BLOCKS * BLOCK;
+	b->service.options.tables.quota = 16; /* two may pin */
 	test_bed_make(b, (u64)NR_BLOCKS * BLOCK);
 }
 

@@ -54,10 +54,10 @@ static bool replay_one(const struct trace_reference *reference, bool light)
 
 	r = (struct replay){ 0 };
 	test_bed_init(&r.bed, LODIC_LODIC);
-	r.bed.service.options.cache_bytes =
+	r.bed.service.options.sizes.cache_bytes =
 		(u64)reference->nr_frames * LODIC_BLOCK_BYTES;
-	r.bed.service.options.buffered = true; /* a miss need not wait for the disk */
-	r.bed.service.options.barrier =
+	r.bed.service.options.keeping.buffered = true; /* a miss need not wait for the disk */
+	r.bed.service.options.tables.barrier =
 		light ? SERVICE_BARRIER_LIGHT : SERVICE_BARRIER_LOCK;
 	test_bed_make(&r.bed, (u64)TRACE_NR_BLOCKS * LODIC_BLOCK_BYTES);
 	trace_init(&trace, reference->kind);

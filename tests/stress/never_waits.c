@@ -309,7 +309,7 @@ static void make_bed(void)
 	test_service_init(&bed.service, "s");
 	options.socket = bed.service.socket;
 	bed.service.inherits = true;
-	bed.service.options.scheme = fixture_scheme(scheme_name);
+	bed.service.options.tables.scheme = fixture_scheme(scheme_name);
 	REQUIRE(test_service_start(&bed.service) == 0, "%s", bed.service.why);
 	REQUIRE(lodic_attach(&options, &bed.lodic) == 0, "not attached");
 	for (u32 i = 0; i < NR_FILES; i++) {

@@ -184,10 +184,10 @@ int main(int argc, char **argv)
 		pattern_file_make(paths[i], i ? "b" : "a", i + 1, 1,
 		                  nr_blocks / NR_FILES * LODIC_BLOCK_BYTES);
 	test_service_init(&service, "stress");
-	service.options.scheme = fixture_scheme(scheme_name);
-	service.options.cache_bytes = nr_frames * LODIC_BLOCK_BYTES;
+	service.options.tables.scheme = fixture_scheme(scheme_name);
+	service.options.sizes.cache_bytes = nr_frames * LODIC_BLOCK_BYTES;
 	/* With more, the reserve would leave a reader without pins. */
-	service.options.nr_entries = 16;
+	service.options.tables.nr_entries = 16;
 	REQUIRE(test_service_start(&service) == 0, "service: %s", service.why);
 	fixture_need_leases(&service, paths[0]);
 	run_readers(&service, tallies);

@@ -459,13 +459,13 @@ int main(int argc, char **argv)
 		REQUIRE(stat(paths[i], &stats[i]) == 0, "%s", strerror(errno));
 	}
 	test_service_init(&service, "s");
-	service.options.scheme = fixture_scheme(scheme_name);
-	service.options.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
-	service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
-	service.options.quota = 64;
-	service.options.policy = policy_name;
-	service.options.policy_record = record_path;
-	service.options.policy_tick_ms = tick_ms;
+	service.options.tables.scheme = fixture_scheme(scheme_name);
+	service.options.sizes.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
+	service.options.sizes.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	service.options.tables.quota = 64;
+	service.options.placing.policy = policy_name;
+	service.options.placing.policy_record = record_path;
+	service.options.placing.policy_tick_ms = tick_ms;
 	REQUIRE(test_service_start(&service) == 0, "%s", service.why);
 	fixture_need_leases(&service, paths[0]);
 	start = host_now_ns();

@@ -263,13 +263,13 @@ static _Noreturn void service_child(struct test_service *service, int report_fd)
 {
 	struct service_report report = { 0 };
 	const char *why = NULL;
-	int leaked = 0, last = SERVICE_PIPE, passed = service->options.listening;
+	int leaked = 0, last = SERVICE_PIPE, passed = service->options.place.listening;
 
 	/* A real service is another program, without our other descriptors. */
 	passed = passed ? fcntl(passed, F_DUPFD, SERVICE_PIPE + 2) : -1;
 	if (report_fd != SERVICE_PIPE)
 		dup2(report_fd, SERVICE_PIPE);
-	service->options.listening = passed < 0 ? 0 : dup2(passed, ++last);
+	service->options.place.listening = passed < 0 ? 0 : dup2(passed, ++last);
 	close_range(last + 1, ~0u, 0);
 	report.error = service_run(&service->options, service_ready, NULL, &why);
 	if (report.error) {
@@ -283,9 +283,11 @@ static _Noreturn void service_child(struct test_service *service, int report_fd)
 
 void test_service_init(struct test_service *service, const char *name)
 {
-	*service = (struct test_service){ .options = { .cache_bytes = (u64)1 << 20,
-		                                       .nr_files = 64,
-		                                       .barrier = fixture_barrier() } };
+	*service = (struct test_service){ .options = {
+						  .sizes.cache_bytes = (u64)1 << 20,
+						  .keeping.nr_files = 64,
+						  .tables.barrier = fixture_barrier(),
+					  } };
 	fixture_path(service->socket, name);
 }
 
@@ -295,8 +297,8 @@ void test_service_begin(struct test_service *service)
 	pid_t pid;
 
 	REQUIRE(pipe2(ends, O_CLOEXEC) == 0, "%s", strerror(errno));
-	if (!service->options.socket)
-		service->options.socket = service->socket;
+	if (!service->options.place.socket)
+		service->options.place.socket = service->socket;
 	pid = fixture_fork();
 	if (pid == 0)
 		service_child(service, ends[1]);
@@ -461,7 +463,7 @@ void test_bed_init(struct test_bed *bed, enum lodic_scheme scheme)
 	memset(bed, 0, sizeof(*bed));
 	snprintf(name, sizeof(name), "bed%u", nr_beds++);
 	test_service_init(&bed->service, name);
-	bed->service.options.scheme = scheme;
+	bed->service.options.tables.scheme = scheme;
 }
 
 void test_bed_make(struct test_bed *bed, u64 file_bytes)
@@ -477,7 +479,7 @@ void test_bed_make(struct test_bed *bed, u64 file_bytes)
 void test_bed_make_blocks(struct test_bed *bed, u64 cache_bytes, u64 blocks)
 {
 	test_bed_init(bed, LODIC_LODIC);
-	bed->service.options.cache_bytes = cache_bytes;
+	bed->service.options.sizes.cache_bytes = cache_bytes;
 	test_bed_make(bed, blocks * LODIC_BLOCK_BYTES);
 }
 
@@ -523,12 +525,12 @@ void test_bed_succeed(struct test_bed *bed)
 	struct test_service next = bed->service;
 	int status;
 
-	next.options.takeover = true;
+	next.options.place.takeover = true;
 	REQUIRE(test_service_start(&next) == 0, "%s", next.why);
 	status = fixture_wait(bed->service.pid);
 	REQUIRE(status == 0, "the service before has ended with %d", status);
 	bed->service = next;
-	bed->service.options.takeover = false;
+	bed->service.options.place.takeover = false;
 }
 
 void test_bed_free(struct test_bed *bed)

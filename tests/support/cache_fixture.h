@@ -125,8 +125,8 @@ void pattern_file_make(char path[FIXTURE_PATH_BYTES], const char *name, u64 file
                        u64 version, u64 bytes);
 /* open(2). The test fails when this fails. */
 int fixture_open(const char *path, int flags);
-/* A folder for options.nodes: a machine with two nodes. CPU 0 is on the first, all others are on
- * the second. */
+/* A folder for options.placing.nodes: a machine with two nodes. CPU 0 is on the first, all others
+ * are on the second. */
 const char *fixture_two_nodes(void);
 /* Skips the test when the kernel gives no leases in the folder. */
 void fixture_need_leases(const struct test_service *service, const char *path);

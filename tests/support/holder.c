@@ -70,8 +70,8 @@ static _Noreturn void service_main(char **argv, struct service_options *options)
 	report_to = dup2(atoi(argv[3]), SERVICE_REPORT);
 	close_range(SERVICE_REPORT + 1, ~0u, 0);
 	snprintf(log_path, sizeof(log_path), "%s.log", argv[5]);
-	options->socket = argv[5];
-	options->idle_exit_ms = IDLE_MS;
+	options->place.socket = argv[5];
+	options->place.idle_exit_ms = IDLE_MS;
 	err = service_run(options, service_ready, NULL, &why);
 	if (err)
 		service_says(-err);

@@ -36,7 +36,7 @@ struct holder_world {
 };
 
 /* A test's main() calls it first. It does not return in the service, nor in a holder that has
- * called exec(). options.socket is set here. The service writes to SOCKET.log: s when it is
+ * called exec(). options.place.socket is set here. The service writes to SOCKET.log: s when it is
  * ready, e when it ends in order, L when it has leaked. */
 void holder_begin_program(int argc, char **argv, struct service_options *options);
 /* How often does SOCKET.log have this letter? */

@@ -43,9 +43,9 @@ void watchers_start(struct watchers *w, u64 cache_bytes, const char *scheme,
 	for (u32 i = 0; i < w->nr_files; i++)
 		watched_file_init(&w->files[i], i + 1, w->nr, random);
 	test_service_init(&w->service, "s");
-	w->service.options.cache_bytes = cache_bytes;
-	w->service.options.quota = w->quota;
-	w->service.options.scheme = fixture_scheme(scheme);
+	w->service.options.sizes.cache_bytes = cache_bytes;
+	w->service.options.tables.quota = w->quota;
+	w->service.options.tables.scheme = fixture_scheme(scheme);
 	REQUIRE(test_service_start(&w->service) == 0, "%s", w->service.why);
 	fixture_need_leases(&w->service, w->files[0].path);
 	for (u32 i = 0; i < w->nr; i++) {

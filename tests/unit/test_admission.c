@@ -145,7 +145,7 @@ static void wants_free_rate_turns_small_in_two_seconds(void **state)
 static void bed_make(struct test_bed *b, u64 cache_blocks, u64 file_blocks)
 {
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.cache_bytes = cache_blocks * BLOCK;
+	b->service.options.sizes.cache_bytes = cache_blocks * BLOCK;
 	test_bed_make(b, file_blocks * BLOCK);
 }
 
@@ -203,8 +203,8 @@ static void miss_file_fits_light_pins_brings_the_blocks_around(void **state)
 
 	(void)state;
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.cache_bytes = (u64)1000 * BLOCK;
-	b.service.options.barrier = SERVICE_BARRIER_LIGHT;
+	b.service.options.sizes.cache_bytes = (u64)1000 * BLOCK;
+	b.service.options.tables.barrier = SERVICE_BARRIER_LIGHT;
 	if (test_service_start(&b.service) != 0)
 		skip(); /* this machine has no fence over all processes */
 	test_service_stop(&b.service);

@@ -215,16 +215,16 @@ static void lent_socket_asks_for_credentials_alone(void **state)
 	pattern_file_make(path, "lent.bin", 1, 1, MIB);
 	test_service_init(&service, "lent");
 	strcpy(address.sun_path, service.socket);
-	service.options.listening =
+	service.options.place.listening =
 		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	(void)setsockopt(service.options.listening, SOL_SOCKET, SO_PASSPIDFD, &on,
+	(void)setsockopt(service.options.place.listening, SOL_SOCKET, SO_PASSPIDFD, &on,
 	                 sizeof(on));
-	(void)setsockopt(service.options.listening, SOL_SOCKET, SO_PASSSEC, &on,
+	(void)setsockopt(service.options.place.listening, SOL_SOCKET, SO_PASSSEC, &on,
 	                 sizeof(on));
-	assert_int_equal(bind(service.options.listening, (struct sockaddr *)&address,
+	assert_int_equal(bind(service.options.place.listening, (struct sockaddr *)&address,
 	                      sizeof(address)),
 	                 0);
-	assert_int_equal(listen(service.options.listening, 4), 0);
+	assert_int_equal(listen(service.options.place.listening, 4), 0);
 	for (u32 i = 0; i < 2; i++)
 		caller_connect(&c[i], &service);
 	caller_send(&c[0], WIRE_HELLO, 0, 0, 0, -1);
@@ -240,7 +240,7 @@ static void lent_socket_asks_for_credentials_alone(void **state)
 	assert_int_equal(caller_nr_descriptors(&service), nr);
 	for (u32 i = 0; i < 2; i++)
 		close(c[i].socket);
-	close(service.options.listening);
+	close(service.options.place.listening);
 	assert_int_equal(test_service_stop(&service), 0);
 	assert_int_equal(unlink(service.socket), 0); /* it is not the service's */
 }

@@ -216,7 +216,7 @@ static void read_file_larger_than_cache_right_bytes(void **state)
 		struct test_bed b;
 
 		test_bed_init(&b, scheme);
-		b.service.options.cache_bytes = (u64)32 * BLOCK;
+		b.service.options.sizes.cache_bytes = (u64)32 * BLOCK;
 		test_bed_make(&b, bytes);
 		assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT),
 		                 0);

@@ -53,11 +53,11 @@ static void serve_no_memory_enomem_and_sentence(void **state)
 	struct test_service service;
 
 	test_service_init(&service, "big");
-	service.options.cache_bytes = (u64)1 << 42; /* 4 TiB */
+	service.options.sizes.cache_bytes = (u64)1 << 42; /* 4 TiB */
 	assert_refuses(&service, -ENOMEM);
-	service.options.cache_bytes = ~(u64)0;
+	service.options.sizes.cache_bytes = ~(u64)0;
 	assert_refuses(&service, -EINVAL);
-	service.options.cache_bytes = 1; /* the least there is */
+	service.options.sizes.cache_bytes = 1; /* the least there is */
 	assert_int_equal(test_service_start(&service), 0);
 	assert_int_equal(test_service_stop(&service), 0);
 	(void)state;
@@ -90,13 +90,13 @@ static void serve_wrong_options_einval(void **state)
 	struct test_service service;
 
 	test_service_init(&service, "options");
-	service.options.scheme = 9;
+	service.options.tables.scheme = 9;
 	assert_refuses(&service, -EINVAL);
-	service.options.scheme = LODIC_LODIC;
-	service.options.nr_entries = 100;
+	service.options.tables.scheme = LODIC_LODIC;
+	service.options.tables.nr_entries = 100;
 	assert_refuses(&service, -EINVAL);
-	service.options.nr_entries = 0;
-	service.options.nr_files = ~0u;
+	service.options.tables.nr_entries = 0;
+	service.options.keeping.nr_files = ~0u;
 	assert_refuses(&service, -EINVAL);
 	(void)state;
 }
@@ -164,10 +164,10 @@ static void serve_path_impossible_clear_error(void **state)
 	test_service_init(&service, "no-such-folder/s");
 	assert_refuses(&service, -ENOENT);
 	assert_attach_fails(service.socket, -ENOENT, SOON_MS);
-	service.options.socket = longest;
+	service.options.place.socket = longest;
 	assert_refuses(&service, -ENAMETOOLONG);
 	assert_attach_fails(longest, -ENAMETOOLONG, SOON_MS);
-	service.options.socket = "";
+	service.options.place.socket = "";
 	assert_refuses(&service, -EINVAL);
 	(void)state;
 }
@@ -426,7 +426,7 @@ static void open_too_many_files_enfile_until_one_closes(void **state)
 	int fds[2];
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.nr_files = 2;
+	b.service.options.keeping.nr_files = 2;
 	test_bed_make(&b, BLOCK);
 	for (u32 i = 0; i < 2; i++) {
 		pattern_file_make(path, i ? "many1" : "many0", 2 + i, 1, BLOCK);
@@ -477,7 +477,7 @@ static void pin_cache_all_pinned_reads_go_on(void **state)
 		struct test_bed b;
 
 		test_bed_init(&b, scheme);
-		b.service.options.cache_bytes = (u64)SMALL_BLOCKS * BLOCK;
+		b.service.options.sizes.cache_bytes = (u64)SMALL_BLOCKS * BLOCK;
 		test_bed_make(&b, bytes);
 		lodic_prefetch(b.context, b.file, 0, bytes / 2, LODIC_WAIT);
 		for (u32 i = 0; i < NR_CONTEXTS; i++) {
@@ -532,8 +532,8 @@ static void pin_quota_spent_edquot_reads_hit(void **state)
 	u32 nr;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.cache_bytes = (u64)SMALL_BLOCKS * BLOCK;
-	b.service.options.quota = 16;
+	b.service.options.sizes.cache_bytes = (u64)SMALL_BLOCKS * BLOCK;
+	b.service.options.tables.quota = 16;
 	test_bed_make(&b, (u64)SMALL_BLOCKS / 2 * BLOCK);
 	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), 0);
 	nr = pin_all(&b, b.context, SMALL_BLOCKS / 2, pins, SMALL_BLOCKS);

@@ -120,9 +120,9 @@ static struct test_bed bed;
 static void serve(u64 budget_bytes, u64 hold_bytes, u64 cache_bytes, u64 file_bytes)
 {
 	test_bed_init(&bed, LODIC_LODIC);
-	bed.service.options.budget_bytes = budget_bytes;
-	bed.service.options.hold_bytes = hold_bytes;
-	bed.service.options.cache_bytes = cache_bytes;
+	bed.service.options.sizes.budget_bytes = budget_bytes;
+	bed.service.options.sizes.hold_bytes = hold_bytes;
+	bed.service.options.sizes.cache_bytes = cache_bytes;
 	test_bed_make(&bed, file_bytes);
 }
 
@@ -274,7 +274,7 @@ static void successor_has_as_large_an_arena(void **state)
 	(void)state;
 	serve(16 * MIB, ANY, 14 * MIB, 13 * MIB);
 	test_bed_fill(&bed);
-	bed.service.options.cache_bytes = 0;
+	bed.service.options.sizes.cache_bytes = 0;
 	test_bed_succeed(&bed);
 	test_bed_come_back(&bed);
 	assert_int_equal(bytes_of_blocks(), 14 * MIB);
@@ -335,9 +335,9 @@ static void held_file_is_not_kept_twice(void **state)
 	(void)state;
 	for (u32 buffered = 0; buffered < 2; buffered++) {
 		test_bed_init(&bed, LODIC_LODIC);
-		bed.service.options.budget_bytes = 64 * MIB;
-		bed.service.options.hold_bytes = ANY;
-		bed.service.options.buffered = buffered;
+		bed.service.options.sizes.budget_bytes = 64 * MIB;
+		bed.service.options.sizes.hold_bytes = ANY;
+		bed.service.options.keeping.buffered = buffered;
 		test_bed_make(&bed, bytes);
 		assert_int_equal(fsync(bed.fd), 0); /* the kernel keeps what is dirty */
 		for (u64 at = 0; at < bytes; at += sizeof(buffer))

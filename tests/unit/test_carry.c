@@ -61,10 +61,10 @@ static void bed_make(struct bed *b, u64 cache_blocks)
 {
 	static char socket[FIXTURE_PATH_BYTES];
 	static struct passed_file p;
-	struct service_options options = { .socket = socket,
-		                           .cache_bytes = 256 * BLOCK,
-		                           .barrier = SERVICE_BARRIER_LOCK,
-		                           .nr_files = 64 };
+	struct service_options options = { .place.socket = socket,
+		                           .sizes.cache_bytes = 256 * BLOCK,
+		                           .tables.barrier = SERVICE_BARRIER_LOCK,
+		                           .keeping.nr_files = 64 };
 	const char *why = NULL;
 	sigset_t all, old;
 	int fd;

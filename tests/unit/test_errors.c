@@ -32,7 +32,7 @@ static void pin_table_full_enobufs(void **state)
 	u32 nr = 0;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.nr_entries = NR_ENTRIES;
+	b.service.options.tables.nr_entries = NR_ENTRIES;
 	test_bed_make(&b, (u64)NR_BLOCKS * BLOCK);
 	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), 0);
 	for (u32 i = 0; i < NR_BLOCKS; i++) {
@@ -190,7 +190,7 @@ static void reason_tells_causes_of_one_errno_apart(void **state)
 	int fd, writer;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.hold_bytes = (u64)1 << 20;
+	b.service.options.sizes.hold_bytes = (u64)1 << 20;
 	test_bed_make(&b, (u64)2 << 20);
 	assert_int_equal(lodic_pin(b.context, b.file, 0, &pin), -EAGAIN);
 	assert_int_equal(lodic_reason(-EAGAIN), LODIC_REASON_NOT_HERE_YET);

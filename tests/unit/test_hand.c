@@ -85,14 +85,14 @@ static void old_dies_successor_serves(void **state)
 	for (u32 i = 0; i < DEATHS; i++) {
 		test_bed_fill(&b);
 		next = b.service;
-		next.options.takeover = true;
+		next.options.place.takeover = true;
 		test_service_begin(&next);
 		fixture_pause_us((u64)i * STEP_US);
 		test_service_kill(&b.service);
 		if (test_service_await(&next) != 0)
 			fail_msg("after %u us: %s", i * STEP_US, next.why);
 		b.service = next;
-		b.service.options.takeover = false;
+		b.service.options.place.takeover = false;
 		test_bed_come_back(&b);
 		assert_int_equal(test_service_stat(b.lodic).service_pid, next.pid);
 	}

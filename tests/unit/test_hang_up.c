@@ -57,10 +57,10 @@ static int lingering(void)
 static struct service *begin(void)
 {
 	static char path[FIXTURE_PATH_BYTES];
-	struct service_options options = { .socket = path,
-		                           .cache_bytes = 1 << 20,
-		                           .barrier = SERVICE_BARRIER_LOCK,
-		                           .nr_files = 64 };
+	struct service_options options = { .place.socket = path,
+		                           .sizes.cache_bytes = 1 << 20,
+		                           .tables.barrier = SERVICE_BARRIER_LOCK,
+		                           .keeping.nr_files = 64 };
 	const char *why = NULL;
 	struct service *s;
 	sigset_t all, old;

@@ -36,7 +36,7 @@
 static void bed_make(struct test_bed *b)
 {
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.hold_bytes = 16 * MIB;
+	b->service.options.sizes.hold_bytes = 16 * MIB;
 	test_bed_make(b, FILE_BYTES);
 }
 
@@ -343,7 +343,7 @@ static void hold_limits_clear_errors_nothing_kept(void **state)
 	int fd;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.hold_bytes = 4 * MIB;
+	b.service.options.sizes.hold_bytes = 4 * MIB;
 	test_bed_make(&b, FILE_BYTES);
 	pattern_file_make(path, "second", 2, 1, 8 * MIB);
 	fd = fixture_open(path, O_RDONLY);

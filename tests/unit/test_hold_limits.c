@@ -31,7 +31,7 @@
 static void serve(struct test_service *service, const char *name, u64 hold_bytes)
 {
 	test_service_init(service, name);
-	service->options.hold_bytes = hold_bytes;
+	service->options.sizes.hold_bytes = hold_bytes;
 	assert_int_equal(test_service_start(service), 0);
 }
 
@@ -129,8 +129,8 @@ static void hold_asked_after_writers_open_estale(void **state)
 	u64 id;
 
 	test_service_init(&service, "trial");
-	service.options.hold_bytes = 8 * MIB;
-	service.options.socket = service.socket;
+	service.options.sizes.hold_bytes = 8 * MIB;
+	service.options.place.socket = service.socket;
 	assert_int_equal(service_trial_open(&service.options, &t, &why), 0);
 	pattern_file_make(path, "trial.bin", 1, 1, MIB);
 	caller_connect(&c, &service);
@@ -264,8 +264,8 @@ static void hold_file_left_alone_warm_ones_leave(void **state)
 	int fd;
 
 	test_service_init(&service, "alone");
-	service.options.hold_bytes = 16 * MIB;
-	service.options.keep_ms = 200;
+	service.options.sizes.hold_bytes = 16 * MIB;
+	service.options.keeping.keep_ms = 200;
 	assert_int_equal(test_service_start(&service), 0);
 	pattern_file_make(path, "alone.bin", 1, 1, 4 * MIB);
 	caller_hello(&c, &service);
@@ -281,7 +281,7 @@ static void hold_file_left_alone_warm_ones_leave(void **state)
 	assert_int_equal(caller_ask(&c, WIRE_FILE_CLOSE, slot, id, 0), 0);
 	/* Not yet, unless the answer has taken so long. */
 	assert_true(caller_stat(&c).hold_bytes == 2 * MIB ||
-	            host_now_ns() - closed_ns >= service.options.keep_ms * 1000000);
+	            host_now_ns() - closed_ns >= service.options.keeping.keep_ms * 1000000);
 	assert_true(WAIT_UNTIL(caller_stat(&c).files == 0));
 	assert_true(WAIT_UNTIL(caller_stat(&c).hold_bytes == MIB));
 	assert_true(caller_holds_pattern(fd, 1, 1, 2 * MIB, MIB));
@@ -353,8 +353,8 @@ static void hold_huge_bytes_are_the_kernels(void **state)
 		struct wire_caller c;
 
 		test_service_init(&service, small ? "small" : "huge");
-		service.options.hold_bytes = 64 * MIB;
-		service.options.small_pages = small;
+		service.options.sizes.hold_bytes = 64 * MIB;
+		service.options.tables.small_pages = small;
 		assert_int_equal(test_service_start(&service), 0);
 		caller_hello(&c, &service);
 		id = caller_open(&c, path);

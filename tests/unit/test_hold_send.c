@@ -197,7 +197,7 @@ static void send_and_release(const struct way *way, u64 bytes)
 	u64 n;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.hold_bytes = FILE_BYTES; /* one at a time, if large */
+	b.service.options.sizes.hold_bytes = FILE_BYTES; /* one at a time, if large */
 	test_bed_make(&b, FILE_BYTES);
 	other = open_other(&b);
 	way->open(ends);

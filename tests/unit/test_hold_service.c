@@ -36,7 +36,7 @@
 static void serve(struct test_service *service, const char *name, u64 hold_bytes)
 {
 	test_service_init(service, name);
-	service->options.hold_bytes = hold_bytes;
+	service->options.sizes.hold_bytes = hold_bytes;
 	assert_int_equal(test_service_start(service), 0);
 }
 

@@ -40,9 +40,9 @@ static struct stat st;
 static void make_begin(void)
 {
 	test_bed_init(&bed, LODIC_LODIC);
-	bed.service.options.cache_bytes = 8 * MIB;
-	bed.service.options.fast_bytes = 4 * MIB;
-	bed.service.options.hold_bytes = 64 * MIB;
+	bed.service.options.sizes.cache_bytes = 8 * MIB;
+	bed.service.options.sizes.fast_bytes = 4 * MIB;
+	bed.service.options.sizes.hold_bytes = 64 * MIB;
 }
 
 static void make_end(void)
@@ -235,7 +235,7 @@ static void kloc_last_close_demotes_hold_open_promotes(void **state)
 
 	(void)state;
 	make_begin();
-	bed.service.options.policy = "kloc";
+	bed.service.options.placing.policy = "kloc";
 	make_end();
 	take_and_release();
 	assert_int_equal(nr_slow(tiers), 0);
@@ -257,7 +257,7 @@ static void nimble_close_leaves_hold(void **state)
 
 	(void)state;
 	make_begin();
-	bed.service.options.policy = "nimble++";
+	bed.service.options.placing.policy = "nimble++";
 	make_end();
 	take_and_release();
 	lodic_close(bed.file);
@@ -296,11 +296,11 @@ static struct log *make_copies(const char *nodes, bool immutable, const char *na
 	fixture_path(folder, name);
 	globs[0] = folder;
 	make_begin();
-	bed.service.options.nodes = nodes;
-	bed.service.options.replicate = globs;
-	bed.service.options.immutable = immutable ? globs : NULL;
-	bed.service.options.say = log_take;
-	bed.service.options.say_arg = log;
+	bed.service.options.placing.nodes = nodes;
+	bed.service.options.placing.replicate = globs;
+	bed.service.options.keeping.immutable = immutable ? globs : NULL;
+	bed.service.options.events.say = log_take;
+	bed.service.options.events.say_arg = log;
 	make_end();
 	return log;
 }

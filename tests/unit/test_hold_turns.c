@@ -63,8 +63,8 @@ static void bed_make(struct bed *b, u64 hold_bytes)
 
 	memset(b, 0, sizeof(*b));
 	test_service_init(&b->service, "turns");
-	b->service.options.socket = b->service.socket;
-	b->service.options.hold_bytes = hold_bytes;
+	b->service.options.place.socket = b->service.socket;
+	b->service.options.sizes.hold_bytes = hold_bytes;
 	pattern_file_make(path, "turns.bin", 1, 1, MIB);
 	fd = fixture_open(path, O_RDONLY);
 	sigfillset(&all);

@@ -60,7 +60,7 @@ static void bed_make(struct test_bed *b)
 	host_store_release(&reading->hang, 0);
 	host_store_release(&reading->error, 0);
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.hold_bytes = 8 * MIB;
+	b->service.options.sizes.hold_bytes = 8 * MIB;
 	test_bed_make(b, FILE_BYTES);
 }
 

@@ -70,10 +70,10 @@ static void bed_make(struct test_bed *b, u64 cache_bytes, bool small,
 
 	*ret_log = fixture_shared(sizeof(**ret_log));
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.cache_bytes = cache_bytes;
-	b->service.options.small_pages = small;
-	b->service.options.say = log_take;
-	b->service.options.say_arg = *ret_log;
+	b->service.options.sizes.cache_bytes = cache_bytes;
+	b->service.options.tables.small_pages = small;
+	b->service.options.events.say = log_take;
+	b->service.options.events.say_arg = *ret_log;
 	test_bed_make(b, bytes);
 	assert_int_equal(lodic_prefetch(b->context, b->file, 0, 0, LODIC_WAIT), 0);
 	assert_non_null(buffer);

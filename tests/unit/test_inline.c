@@ -81,8 +81,8 @@ static int counted_view_valid(struct lodic_context *context,
 static void bed_make(struct test_bed *b, struct lodic_inline *in)
 {
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.cache_bytes = (u64)2 * NR_BLOCKS * BLOCK;
-	b->service.options.quota = QUOTA;
+	b->service.options.sizes.cache_bytes = (u64)2 * NR_BLOCKS * BLOCK;
+	b->service.options.tables.quota = QUOTA;
 	test_bed_make(b, FILE_BYTES);
 	assert_int_equal(lodic_prefetch(b->context, b->file, 0, 0, LODIC_WAIT), 0);
 	lodic_inline_init(in, b->context, b->file);

@@ -351,7 +351,7 @@ static void open_more_files_than_slots_each_found_again(void **state)
 	struct test_bed b;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.nr_files = SLOTS;
+	b.service.options.keeping.nr_files = SLOTS;
 	test_bed_make(&b, LODIC_BLOCK_BYTES);
 	for (u32 i = 0; i < FILES; i++) {
 		snprintf(name, sizeof(name), "slot%u", i);
@@ -411,7 +411,7 @@ static void killed_with_many_files_open_all_let_go(void **state)
 	pid_t pid;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.nr_files = 512;
+	b.service.options.keeping.nr_files = 512;
 	test_bed_make(&b, FILE_BYTES);
 	pid = fixture_fork();
 	if (pid == 0)

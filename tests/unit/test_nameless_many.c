@@ -49,10 +49,10 @@ static void hold(struct service *s, u32 i)
 static struct service *begin(void)
 {
 	static char socket[FIXTURE_PATH_BYTES];
-	struct service_options options = { .socket = socket,
-		                           .cache_bytes = 1 << 20,
-		                           .barrier = SERVICE_BARRIER_LOCK,
-		                           .nr_files = 2 * NR_FILES };
+	struct service_options options = { .place.socket = socket,
+		                           .sizes.cache_bytes = 1 << 20,
+		                           .tables.barrier = SERVICE_BARRIER_LOCK,
+		                           .keeping.nr_files = 2 * NR_FILES };
 	const char *why = NULL;
 	struct service *s;
 	sigset_t all, old;

@@ -440,8 +440,8 @@ descriptors_run_out_enfile_reads_go_on_and_warm_files_make_room(void **state)
 
 	(void)state;
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.nr_files = 4096;
-	b.service.options.buffered = true;
+	b.service.options.keeping.nr_files = 4096;
+	b.service.options.keeping.buffered = true;
 	test_bed_make(&b, BLOCK);
 	fixture_need_leases(&b.service, b.path);
 	assert_int_equal(prlimit(b.service.pid, RLIMIT_NOFILE, NULL, &limit), 0);

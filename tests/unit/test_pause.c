@@ -85,7 +85,7 @@ static int open_at_once(const char *path)
 static void bed_make(struct test_bed *b)
 {
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.lease_pause_ms = PAUSE_MS;
+	b->service.options.keeping.lease_pause_ms = PAUSE_MS;
 	test_bed_make(b, BLOCK);
 	test_bed_fill(b);
 }
@@ -136,7 +136,7 @@ static void reason_is_told(void **state)
 	int pid;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.lease_pause_ms = 1000 * PAUSE_MS;
+	b.service.options.keeping.lease_pause_ms = 1000 * PAUSE_MS;
 	test_bed_make(&b, BLOCK);
 	test_bed_fill(&b);
 	close(fixture_open(b.path, O_WRONLY));
@@ -166,7 +166,7 @@ static void resize_keeps_pause(void **state)
 	int pid;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.lease_pause_ms = 1000 * PAUSE_MS;
+	b.service.options.keeping.lease_pause_ms = 1000 * PAUSE_MS;
 	test_bed_make(&b, BLOCK);
 	test_bed_fill(&b);
 	close(fixture_open(b.path, O_WRONLY));

@@ -29,9 +29,9 @@
 static void bed_make(struct test_bed *b, enum service_barrier barrier, u64 file_bytes)
 {
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.cache_bytes = NR_FRAMES * BLOCK;
-	b->service.options.barrier = barrier;
-	b->service.options.quota = 2 * NR_PINS;
+	b->service.options.sizes.cache_bytes = NR_FRAMES * BLOCK;
+	b->service.options.tables.barrier = barrier;
+	b->service.options.tables.quota = 2 * NR_PINS;
 	test_bed_make(b, file_bytes);
 }
 
@@ -164,7 +164,7 @@ static void barrier_auto_by_the_cache_s_size(void **state)
 		struct test_bed b;
 
 		test_bed_init(&b, LODIC_LODIC);
-		b.service.options.cache_bytes = (u64)(large ? 64 : 16) << 20;
+		b.service.options.sizes.cache_bytes = (u64)(large ? 64 : 16) << 20;
 		test_bed_make(&b, BLOCK);
 		assert_int_equal(test_service_stat(b.lodic).light_pins, large);
 		test_bed_free(&b);
@@ -190,8 +190,8 @@ static void forbid_membarrier(void)
 
 static void serve_without_membarrier(void)
 {
-	struct service_options options = { .cache_bytes = (u64)64 << 20,
-		                           .barrier = SERVICE_BARRIER_LIGHT };
+	struct service_options options = { .sizes.cache_bytes = (u64)64 << 20,
+		                           .tables.barrier = SERVICE_BARRIER_LIGHT };
 	char socket[FIXTURE_PATH_BYTES];
 	const char *why = NULL;
 	struct lodic *lodic;
@@ -200,12 +200,12 @@ static void serve_without_membarrier(void)
 
 	forbid_membarrier();
 	fixture_path(socket, "light.sock");
-	options.socket = socket;
+	options.place.socket = socket;
 	err = service_run(&options, NULL, NULL, &why);
 	REQUIRE(err == -EOPNOTSUPP && strstr(why, "--barrier lock"), "%d: %s", err,
 	        why);
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.cache_bytes = options.cache_bytes;
+	b.service.options.sizes.cache_bytes = options.sizes.cache_bytes;
 	REQUIRE(test_service_start(&b.service) == 0, "not started");
 	REQUIRE(test_service_attach(&b.service, &lodic) == 0, "not attached");
 	REQUIRE(test_service_stat(lodic).light_pins == 0, "light, and no fence");

@@ -41,11 +41,11 @@ static void make_begin(const char *policy)
 {
 	fixture_path(record, "record");
 	test_bed_init(&bed, LODIC_LODIC);
-	bed.service.options.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
-	bed.service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
-	bed.service.options.policy = policy;
-	bed.service.options.policy_tick_ms = 1;
-	bed.service.options.policy_record = record;
+	bed.service.options.sizes.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
+	bed.service.options.sizes.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	bed.service.options.placing.policy = policy;
+	bed.service.options.placing.policy_tick_ms = 1;
+	bed.service.options.placing.policy_record = record;
 }
 
 static void make_end(u64 blocks)
@@ -194,7 +194,7 @@ static void kloc_numa_file_opened_on_other_node_follows(void **state)
 
 	(void)state;
 	make_begin("kloc-numa");
-	bed.service.options.nodes = fixture_two_nodes();
+	bed.service.options.placing.nodes = fixture_two_nodes();
 	make_end(100);
 	caller_hello(&near, &bed.service);
 	caller_open(&near, bed.path);
@@ -246,8 +246,8 @@ static void start_unknown_policy_or_oracle_refused(void **state)
 		struct test_service service;
 
 		test_service_init(&service, "refused");
-		service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
-		service.options.policy = names[i];
+		service.options.sizes.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+		service.options.placing.policy = names[i];
 		assert_int_equal(test_service_start(&service), -EINVAL);
 		assert_true(strlen(service.why) > 0);
 	}
@@ -263,8 +263,8 @@ static void start_unknown_policy_refused_first(void **state)
 	assert_int_equal(test_service_start(&other), 0);
 	test_service_init(&service, "first");
 	assert_int_equal(test_service_start(&service), -EADDRINUSE);
-	service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
-	service.options.policy = "no-such";
+	service.options.sizes.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	service.options.placing.policy = "no-such";
 	assert_int_equal(test_service_start(&service), -EINVAL);
 	assert_int_equal(test_service_stop(&other), 0);
 }
@@ -275,9 +275,9 @@ static void start_record_unwritable_refused(void **state)
 
 	(void)state;
 	test_service_init(&service, "refused");
-	service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
-	service.options.policy = "kloc";
-	service.options.policy_record = "/no/such/record";
+	service.options.sizes.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	service.options.placing.policy = "kloc";
+	service.options.placing.policy_record = "/no/such/record";
 	assert_int_equal(test_service_start(&service), -ENOENT);
 	assert_non_null(strstr(service.why, "/no/such/record"));
 }
@@ -289,9 +289,9 @@ static int start_in_vain(const char *record_path, struct test_service *service)
 {
 	test_service_init(service, "in-the-way");
 	close(fixture_open(service->socket, O_WRONLY | O_CREAT));
-	service->options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
-	service->options.policy = "kloc";
-	service->options.policy_record = record_path;
+	service->options.sizes.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	service->options.placing.policy = "kloc";
+	service->options.placing.policy_record = record_path;
 	return test_service_start(service);
 }
 

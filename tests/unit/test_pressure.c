@@ -246,9 +246,9 @@ static void service_under_pressure_holds_go_then_cache_shrinks(void **state)
 	fixture_path(path, "pressure");
 	pressure_write(path, "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.cache_bytes = 4 * MIB;
-	b.service.options.hold_bytes = 4 * MIB;
-	b.service.options.pressure = path;
+	b.service.options.sizes.cache_bytes = 4 * MIB;
+	b.service.options.sizes.hold_bytes = 4 * MIB;
+	b.service.options.sizes.pressure = path;
 	test_bed_make(&b, 2 * hold_bytes);
 	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 100 * BLOCK, LODIC_WAIT),
 	                 0);
@@ -293,9 +293,9 @@ static void service_under_pressure_holds_in_use_cache_shrinks(void **state)
 	fixture_path(path, "pressure");
 	pressure_write(path, "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.cache_bytes = 4 * MIB;
-	b.service.options.hold_bytes = 4 * MIB;
-	b.service.options.pressure = path;
+	b.service.options.sizes.cache_bytes = 4 * MIB;
+	b.service.options.sizes.hold_bytes = 4 * MIB;
+	b.service.options.sizes.pressure = path;
 	test_bed_make(&b, 2 * NR_IN_USE * BLOCK);
 	caller_hello(&c, &b.service);
 	id = caller_open(&c, b.path);

@@ -44,13 +44,13 @@ static u64 tell(void *arg)
 static struct service *begin(void)
 {
 	static char socket[FIXTURE_PATH_BYTES];
-	struct service_options options = { .socket = socket,
-		                           .cache_bytes = MIB,
-		                           .barrier = SERVICE_BARRIER_LOCK,
-		                           .nr_files = 64,
-		                           .successor_ms = 200,
-		                           .reread = read_nothing,
-		                           .reread_done = tell };
+	struct service_options options = { .place.socket = socket,
+		                           .sizes.cache_bytes = MIB,
+		                           .tables.barrier = SERVICE_BARRIER_LOCK,
+		                           .keeping.nr_files = 64,
+		                           .place.successor_ms = 200,
+		                           .events.reread = read_nothing,
+		                           .events.reread_done = tell };
 	const char *why = NULL;
 	struct service *s;
 	sigset_t all, old;
@@ -94,7 +94,7 @@ static void waiting_size_outlives_a_reading_that_says_nothing_new(void **state)
 		service_turn(s);
 		s = resize_next(s);
 	} while (s->change.resize || s->reread.bytes > 0);
-	assert_int_equal(s->options.cache_bytes, 3 * MIB);
+	assert_int_equal(s->options.sizes.cache_bytes, 3 * MIB);
 	end(s);
 }
 
@@ -112,7 +112,7 @@ static void newer_size_takes_the_place_of_one_that_waits(void **state)
 		service_turn(s);
 		s = resize_next(s);
 	} while (s->change.resize || s->reread.bytes > 0);
-	assert_int_equal(s->options.cache_bytes, 4 * MIB);
+	assert_int_equal(s->options.sizes.cache_bytes, 4 * MIB);
 	end(s);
 }
 
@@ -140,7 +140,7 @@ static void size_comes_when_a_successor_is_silent(void **state)
 		service_turn(s);
 		s = resize_next(s);
 	}
-	assert_int_equal(s->options.cache_bytes, 3 * MIB);
+	assert_int_equal(s->options.sizes.cache_bytes, 3 * MIB);
 	close(ends[1]);
 	end(s);
 }
@@ -187,7 +187,7 @@ static void second_signal_reads_again(void **state)
 		service_turn(s);
 		s = resize_next(s);
 	}
-	assert_int_equal(s->options.cache_bytes, 3 * MIB);
+	assert_int_equal(s->options.sizes.cache_bytes, 3 * MIB);
 	end(s);
 }
 

@@ -493,8 +493,8 @@ static void hold_over_resizes_stands_and_is_shared(void **state)
 
 	(void)state;
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.cache_bytes = LARGE_BYTES;
-	b.service.options.hold_bytes = 4 * bytes;
+	b.service.options.sizes.cache_bytes = LARGE_BYTES;
+	b.service.options.sizes.hold_bytes = 4 * bytes;
 	test_bed_make(&b, 2 * bytes);
 	assert_int_equal(lodic_hold(b.lodic, b.file, 0, bytes, LODIC_WAIT, &first), 0);
 	resize_must(&b.service, 2 * MIB);
@@ -531,7 +531,7 @@ static void hold_being_read_over_a_resize_comes(void **state)
 
 	(void)state;
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.hold_bytes = bytes;
+	b.service.options.sizes.hold_bytes = bytes;
 	test_bed_make(&b, bytes);
 	look = look_at(&b.service);
 	assert_int_equal(lodic_hold(b.lodic, b.file, 0, 0, 0, &hold), 0);
@@ -554,7 +554,7 @@ static void resize_programs_idle_service_stays(void **state)
 	(void)state;
 	test_bed_init(&b, LODIC_LODIC);
 	/* So long that a program on a loaded machine attaches in time. */
-	b.service.options.idle_exit_ms = 1000;
+	b.service.options.place.idle_exit_ms = 1000;
 	test_bed_make(&b, 20 * BLOCK);
 	resize_must(&b.service, 2 * MIB);
 	fixture_pause_us(2200000); /* it must outlive this: nothing happens then */

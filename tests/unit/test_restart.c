@@ -87,7 +87,7 @@ static void restart_other_size_takes_what_has_room(void **state)
 	for (u32 round = 0; round < 3; round++)
 		for (u64 i = 0; i < 20; i++)
 			assert_true(test_bed_reads_hit(&b, i));
-	b.service.options.cache_bytes = 64 * BLOCK;
+	b.service.options.sizes.cache_bytes = 64 * BLOCK;
 	test_bed_succeed(&b);
 	assert_in_range(test_service_stat(b.lodic).cached, 60, 64);
 	assert_int_equal(test_service_stat(b.lodic).admitted, 0);
@@ -95,7 +95,7 @@ static void restart_other_size_takes_what_has_room(void **state)
 	for (u64 i = 0; i < 20; i++)
 		hits += test_bed_reads_hit(&b, i);
 	assert_true(hits > 0);
-	b.service.options.cache_bytes = 2 * MIB;
+	b.service.options.sizes.cache_bytes = 2 * MIB;
 	test_bed_succeed(&b);
 	assert_in_range(test_service_stat(b.lodic).cached, 40, 64);
 	for (u64 i = 0; i < 200; i++)
@@ -187,7 +187,7 @@ static void takeover_nobody_there_is_a_start(void **state)
 
 	(void)state;
 	test_service_init(&service, "alone");
-	service.options.takeover = true;
+	service.options.place.takeover = true;
 	assert_int_equal(test_service_start(&service), 0);
 	assert_int_equal(test_service_stop(&service), 0);
 }
@@ -227,7 +227,7 @@ static void takeover_other_version_or_silence_is_refused(void **state)
 	(void)state;
 	for (u32 i = 0; i < 2; i++) {
 		test_service_init(&service, i ? "silent" : "other");
-		service.options.takeover = true;
+		service.options.place.takeover = true;
 		pid = stranger(service.socket, cases[i].bytes);
 		assert_int_equal(test_service_start(&service), cases[i].error);
 		assert_non_null(strstr(service.why, cases[i].why));
@@ -251,7 +251,7 @@ static void two_successors_one_gets_the_place(void **state)
 	for (u32 round = 0; round < 10; round++) {
 		for (u32 i = 0; i < 2; i++) {
 			next[i] = b.service;
-			next[i].options.takeover = true;
+			next[i].options.place.takeover = true;
 			test_service_begin(&next[i]);
 		}
 		for (u32 i = 0; i < 2; i++)
@@ -275,7 +275,7 @@ static void two_successors_one_gets_the_place(void **state)
 			            errors[1 - winner] == -EADDRINUSE);
 		}
 		b.service = next[winner];
-		b.service.options.takeover = false;
+		b.service.options.place.takeover = false;
 		test_bed_come_back(&b);
 	}
 	test_bed_free(&b);

@@ -65,13 +65,13 @@ static void note_time(void *arg)
 static void idle_exit_counts_from_ready(void **state)
 {
 	const u64 idle_ms = 50;
-	struct service_options options = { .cache_bytes = (u64)64 << 20,
-		                           .idle_exit_ms = idle_ms };
+	struct service_options options = { .sizes.cache_bytes = (u64)64 << 20,
+		                           .place.idle_exit_ms = idle_ms };
 	char path[FIXTURE_PATH_BYTES];
 	u64 ready_ns = 0;
 
 	fixture_path(path, "idle");
-	options.socket = path;
+	options.place.socket = path;
 	assert_int_equal(service_run(&options, note_time, &ready_ns, NULL), 0);
 	assert_true(host_now_ns() - ready_ns >= idle_ms * 1000000);
 	(void)state;
@@ -116,8 +116,8 @@ static void refusals_are_told_once_with_their_reasons(void **state)
 	int fd, writer;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.say = log_take;
-	b.service.options.say_arg = log;
+	b.service.options.events.say = log_take;
+	b.service.options.events.say_arg = log;
 	test_bed_make(&b, BLOCK);
 	pattern_file_make(path, "busy", 2, 1, BLOCK);
 	fd = fixture_open(path, O_RDONLY);
@@ -200,7 +200,7 @@ static void context_without_quota_cannot_hold_the_cache(void **state)
 	void *memory;
 
 	test_bed_init(&b, LODIC_HAZARD);
-	b.service.options.cache_bytes = (u64)NR_BLOCKS * BLOCK;
+	b.service.options.sizes.cache_bytes = (u64)NR_BLOCKS * BLOCK;
 	test_bed_make(&b,
 	              (u64)2 * NR_BLOCKS * BLOCK); /* the bed's context has the quota */
 	strcpy(address.sun_path, b.service.socket);

@@ -30,9 +30,9 @@ static struct stat st;
 static void make_begin(void)
 {
 	test_bed_init(&bed, LODIC_LODIC);
-	bed.service.options.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
-	bed.service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
-	bed.service.options.quota = 16;
+	bed.service.options.sizes.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
+	bed.service.options.sizes.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	bed.service.options.tables.quota = 16;
 }
 
 static void make_end(u64 blocks)
@@ -221,7 +221,7 @@ static void move_in_full_cache_evicts_nothing(void **state)
 	(void)state;
 	make_begin();
 	/* Then some frames are kept free. */
-	bed.service.options.barrier = SERVICE_BARRIER_LIGHT;
+	bed.service.options.tables.barrier = SERVICE_BARRIER_LIGHT;
 	make_end(CACHE_BLOCKS);
 	test_bed_fill(&bed);
 	/* And no more are on their way: a fence takes 16 ms. */
@@ -290,9 +290,9 @@ static void open_path_matches_slow_glob_comes_in_slow(void **state)
 	fixture_path(folder, "*");
 	globs[0] = folder;
 	test_bed_init(&bed, LODIC_LODIC);
-	bed.service.options.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
-	bed.service.options.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
-	bed.service.options.slow = globs;
+	bed.service.options.sizes.cache_bytes = CACHE_BLOCKS * LODIC_BLOCK_BYTES;
+	bed.service.options.sizes.fast_bytes = FAST_BLOCKS * LODIC_BLOCK_BYTES;
+	bed.service.options.placing.slow = globs;
 	test_bed_make(&bed, 50 * LODIC_BLOCK_BYTES);
 	assert_int_equal(look_open(bed.service.socket, &look, &pid), 0);
 	assert_int_equal(stat(bed.path, &st), 0);

@@ -69,8 +69,8 @@ static void successor_second_waits_for_the_first_ones_end(void **state)
 static void bed_make_impatient(struct test_bed *b)
 {
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.cache_bytes = MIB;
-	b->service.options.successor_ms = SILENT_MS;
+	b->service.options.sizes.cache_bytes = MIB;
+	b->service.options.place.successor_ms = SILENT_MS;
 	test_bed_make(b, (u64)FEW_BLOCKS * LODIC_BLOCK_BYTES);
 	test_bed_fill(b);
 }
@@ -172,8 +172,8 @@ static void stop_successor(struct test_bed *b, struct test_service *next,
 
 	bed_make_impatient(b);
 	*next = b->service;
-	next->options.takeover = true;
-	next->options.taking = stop_here;
+	next->options.place.takeover = true;
+	next->options.events.taking = stop_here;
 	test_service_begin(next);
 	assert_true(WAIT_UNTIL(waitpid(next->pid, &status, WNOHANG | WUNTRACED) ==
 	                               next->pid &&
@@ -228,7 +228,7 @@ static void successor_that_lost_its_place_does_not_serve_the_dead(void **state)
 	kill(next.pid, SIGCONT);
 	assert_int_equal(test_service_await(&next), -EBUSY);
 	close(other.socket);
-	b.service.options.takeover = true;
+	b.service.options.place.takeover = true;
 	assert_int_equal(test_service_start(&b.service), 0);
 	assert_serves(&b);
 	test_bed_free(&b);
@@ -247,7 +247,7 @@ static void successor_that_outlives_an_orderly_end_is_found(void **state)
 	kill(next.pid, SIGCONT);
 	assert_int_equal(test_service_await(&next), 0);
 	b.service = next;
-	b.service.options.taking = NULL;
+	b.service.options.events.taking = NULL;
 	assert_serves(&b);
 	test_bed_come_back(&b);
 	assert_int_equal(caller_succeed(&other, &b.service), 0);
@@ -265,8 +265,8 @@ static void successor_that_is_silent_keeps_no_idle_service(void **state)
 
 	(void)state;
 	test_service_init(&service, "idle");
-	service.options.idle_exit_ms = IDLE_MS;
-	service.options.successor_ms = IDLE_MS + IDLE_MS / 2;
+	service.options.place.idle_exit_ms = IDLE_MS;
+	service.options.place.successor_ms = IDLE_MS + IDLE_MS / 2;
 	assert_int_equal(test_service_start(&service), 0);
 	caller_hello(&reader, &service);
 	start = host_now_ns();
@@ -276,7 +276,7 @@ static void successor_that_is_silent_keeps_no_idle_service(void **state)
 	                          2 * IDLE_MS + PLACE_MS));
 	assert_int_equal(status, 0);
 	assert_true(host_now_ns() - start >=
-	            service.options.successor_ms * (u64)1000000);
+	            service.options.place.successor_ms * (u64)1000000);
 	close(c.socket);
 }
 

@@ -25,7 +25,7 @@
 static void bed_make(struct test_bed *b, u64 cache_blocks, u64 file_bytes)
 {
 	test_bed_init(b, LODIC_LODIC);
-	b->service.options.cache_bytes = cache_blocks * BLOCK;
+	b->service.options.sizes.cache_bytes = cache_blocks * BLOCK;
 	test_bed_make(b, file_bytes);
 	assert_int_equal(lodic_prefetch(b->context, b->file, 0, 0, LODIC_WAIT), 0);
 }

@@ -247,10 +247,10 @@ static void group_loses_rights_revoked(const char *const *promises, int then)
 	struct test_bed b;
 
 	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.for_group = true;
-	b.service.options.group =
+	b.service.options.sharing.for_group = true;
+	b.service.options.sharing.group =
 		54321; /* nobody's, so that other users' rights count */
-	b.service.options.immutable = promises;
+	b.service.options.keeping.immutable = promises;
 	test_bed_make(&b, BLOCK);
 	for (u32 i = 0; i < 2; i++) {
 		test_bed_fill(&b);
@@ -428,7 +428,7 @@ static bool start_with_few_watches(struct test_service *service, struct told *to
 	pid_t pid;
 	uid_t uid = geteuid();
 
-	service->options.socket = service->socket;
+	service->options.place.socket = service->socket;
 	pid = fixture_fork();
 	if (pid == 0) {
 		struct test_service own = *service;
@@ -497,7 +497,7 @@ static void watches_run_out_and_come_back(void **state)
 	(void)state;
 	test_service_init(&service, "few");
 	pattern_file_make(promised, "promised", 1, 1, BLOCK);
-	service.options.immutable = globs;
+	service.options.keeping.immutable = globs;
 	if (!start_with_few_watches(&service, told)) {
 		print_message("skipped: no user namespaces\n");
 		skip();

@@ -23,12 +23,12 @@ void service_say(const struct base *s, enum service_level level, const char *eve
 	char line[SENTENCE_BYTES];
 	va_list args;
 
-	if (!s->options->say)
+	if (!s->events->say)
 		return;
 	va_start(args, format);
 	vsnprintf(line, sizeof(line), format, args);
 	va_end(args);
-	s->options->say(s->options->say_arg, level, event, line);
+	s->events->say(s->events->say_arg, level, event, line);
 }
 
 const char *service_why(const char *format, ...)

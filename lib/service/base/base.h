@@ -45,7 +45,7 @@ enum worker_owner {
 	NR_WORKER_OWNERS
 };
 
-/* One line for the user, by way of options.say. doc/service.md has the events. */
+/* One line for the user, by way of events.say. doc/service.md has the events. */
 __attribute__((format(printf, 4, 5))) void service_say(const struct base *s,
                                                        enum service_level level,
                                                        const char *event,

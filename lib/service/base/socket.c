@@ -178,7 +178,7 @@ int socket_adopt(struct base *s, int listening, const char **ret_why)
 static int socket_listen_passed(struct base *s, const char **ret_why)
 {
 	s->lent = true;
-	return socket_adopt(s, s->options->listening, ret_why);
+	return socket_adopt(s, s->place->listening, ret_why);
 }
 
 int socket_give(const struct base *s)
@@ -188,19 +188,19 @@ int socket_give(const struct base *s)
 
 	if (s->lent)
 		return 0;
-	if (s->options->for_group)
-		err = port_set_group(path, s->options->group);
+	if (s->sharing->for_group)
+		err = port_set_group(path, s->sharing->group);
 	if (err)
 		return err;
 	return port_set_rights(path,
-	                       s->options->for_group ? RIGHTS_OF_GROUP : RIGHTS_OF_USER);
+	                       s->sharing->for_group ? RIGHTS_OF_GROUP : RIGHTS_OF_USER);
 }
 
 int socket_listen(struct base *s, const char **ret_why)
 {
 	int err;
 
-	if (s->options->listening > 0)
+	if (s->place->listening > 0)
 		return socket_listen_passed(s, ret_why);
 	err = socket_clear(s->socket_path, ret_why);
 	if (err)

@@ -12,7 +12,9 @@
 #include "lib/service/base/source.h"
 
 struct base {
-	const struct service_options *options;
+	const struct service_place *place;
+	const struct service_sharing *sharing;
+	const struct service_events *events;
 	struct workers *workers; /* the service that is being made has them, too */
 	void *owners[NR_WORKER_OWNERS]; /* who hears of jobs */
 	u64 started_ns;

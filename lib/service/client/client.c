@@ -265,7 +265,7 @@ static int client_make_wake(struct clients *s, struct client *c)
 {
 	int wake, err;
 
-	if (!s->options->for_group)
+	if (!s->sharing->for_group)
 		return 0;
 	wake = port_event();
 	if (wake < 0)

@@ -28,8 +28,8 @@ bool domain_takes_peer(const struct clients *s, int socket, struct port_peer *re
 	*ret_foreign = !socket_peer_is_ours(socket, ret_peer);
 	if (!*ret_foreign)
 		return true;
-	return s->options->for_group && ret_peer->pid != 0 &&
-	       port_peer_has_group(socket, s->options->group);
+	return s->sharing->for_group && ret_peer->pid != 0 &&
+	       port_peer_has_group(socket, s->sharing->group);
 }
 
 /* ---- shares ---- */
@@ -37,7 +37,7 @@ bool domain_takes_peer(const struct clients *s, int socket, struct port_peer *re
 /* Not 0, which stands for nobody. */
 int domain_account(const struct clients *s, const struct client *c)
 {
-	if (s->options->for_group)
+	if (s->sharing->for_group)
 		return (int)(c->uid + 1);
 	return c->pid ? c->pid : -1;
 }
@@ -51,7 +51,7 @@ bool domain_has_contexts(const struct clients *s, const struct client *c)
 {
 	u32 nr = 0;
 
-	if (!s->options->for_group)
+	if (!s->sharing->for_group)
 		return false;
 	for (const struct client *other = s->first; other; other = other->next)
 		nr += domain_is_same_user(other, c) ? other->nr_contexts : 0;
@@ -62,7 +62,7 @@ bool domain_has_files(const struct clients *s, const struct client *c)
 {
 	u64 nr = 0;
 
-	if (!s->options->for_group)
+	if (!s->sharing->for_group)
 		return false;
 	for (const struct client *other = s->first; other; other = other->next)
 		nr += domain_is_same_user(other, c) ? other->opens.nr : 0;
@@ -78,7 +78,7 @@ struct domain_user {
 
 static u64 domain_most_connections(const struct clients *s)
 {
-	u32 each = s->options->for_group ? CONNECTION_FDS_OF_GROUP : CONNECTION_FDS;
+	u32 each = s->sharing->for_group ? CONNECTION_FDS_OF_GROUP : CONNECTION_FDS;
 
 	/* The limit may change while the service runs. */
 	return port_limit(PORT_LIMIT_DESCRIPTORS) / CONNECTIONS_PART / each;
@@ -98,7 +98,7 @@ bool domain_is_crowded(const struct clients *s, u32 more)
 	u64 most = domain_most_connections(s);
 
 	return (u64)s->nr_connections + more >
-	       (s->options->for_group ? most / DOMAIN_PART : most);
+	       (s->sharing->for_group ? most / DOMAIN_PART : most);
 }
 
 /* In a group nobody gets another connection who has as many as are free. So one user has half of
@@ -107,7 +107,7 @@ int domain_enter(struct clients *s, struct client *c)
 {
 	const struct domain_user *u = domain_find_user(s, c->uid);
 	u64 most = domain_most_connections(s);
-	u64 mine = u && s->options->for_group ? u->nr : 0;
+	u64 mine = u && s->sharing->for_group ? u->nr : 0;
 
 	if (s->nr_connections >= most || mine >= most - s->nr_connections)
 		return -EUSERS;
@@ -152,7 +152,7 @@ u64 domain_pins_left(const struct clients *s, const struct client *c)
 {
 	u64 most = (u64)s->shape->nr_frames / 4 * 3 / DOMAIN_PART, given = 0;
 
-	if (!s->options->for_group)
+	if (!s->sharing->for_group)
 		return UINT64_MAX;
 	for (u32 place = 0; place < ARENA_MAX_CONTEXTS; place++)
 		if (domain_is_same_user(s->seats[place].client, c))

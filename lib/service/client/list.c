@@ -264,7 +264,7 @@ void list_tiers(const struct clients *s, u64 cursor, struct wire_page *page)
 		r->holds_came = holds->came;
 		r->holds_refused = holds->refused;
 		snprintf(r->policy, sizeof(r->policy), "%s",
-		         tier_has_policy(s->tiers) ? s->options->policy : "");
+		         tier_has_policy(s->tiers) ? s->options->placing.policy : "");
 	}
 	page->reply.page.next = LOOK_END;
 }

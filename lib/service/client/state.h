@@ -55,6 +55,7 @@ struct clients_above {
 struct clients {
 	struct base *base;
 	const struct service_options *options;
+	const struct service_sharing *sharing;
 	struct lodic_stat *stat;
 	struct memory *memory;
 	struct arena *arena;

@@ -45,7 +45,7 @@ static int admit_other(struct files *s, struct held_file *f,
 
 	f->proof = p->other;
 	f->size = p->size;
-	if (s->options->for_group && p->local)
+	if (s->sharing->for_group && p->local)
 		return lease_watch(s, p->fd, slot, f->id, f->size);
 	file_proof_admit(&s->arena->files[slot], f->id, f->size);
 	return 0;
@@ -86,7 +86,7 @@ static bool admit_is_open_to_group(const struct files *s, const struct passed_fi
 	struct port_file file;
 
 	return port_look_local(p->fd, &file) == 0 &&
-	       group_lets_read(s->options->group, &file) &&
+	       group_lets_read(s->sharing->group, &file) &&
 	       proof_path(p->fd, path) == 0 && strcmp(path, p->path) == 0;
 }
 
@@ -95,7 +95,7 @@ int admit_check(const struct files *s, const struct held_file *f,
 {
 	int err = proof_check_size(f->size); /* it may have another one since */
 
-	if (!err && s->options->for_group && p->local && !admit_is_open_to_group(s, p))
+	if (!err && s->sharing->for_group && p->local && !admit_is_open_to_group(s, p))
 		err = reason_encode(LODIC_REASON_GROUP);
 	return err;
 }

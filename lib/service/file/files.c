@@ -271,7 +271,7 @@ static void files_finish(struct files *s, struct held_file *f)
 /* Lets a file go: when it returns, no new read or pin believes the cache about it. */
 static void files_retire(struct files *s, struct held_file *f)
 {
-	if (f->proof == PROOF_LEASE || s->options->for_group)
+	if (f->proof == PROOF_LEASE || s->sharing->for_group)
 		lease_drop(s, files_slot(s, f));
 	if (f->proof != PROOF_LEASE) /* it may have had no watch */
 		file_proof_revoke(&s->arena->files[files_slot(s, f)]);
@@ -349,7 +349,7 @@ static struct held_file *files_find_idle(struct files *s, bool watched)
 
 		if (f->nr_in_flight == 0 && f->next_id != FILE_NONE &&
 		    (!watched || f->proof == PROOF_LEASE ||
-		     (s->options->for_group && f->local)))
+		     (s->sharing->for_group && f->local)))
 			return f;
 		i = s->links[i].newer;
 	}
@@ -522,7 +522,7 @@ void files_spare_descriptors(struct files *s)
 void files_tick(struct files *s)
 {
 	u64 keep_ms =
-		s->options->keep_ms ? s->options->keep_ms : SERVICE_DEFAULT_KEEP_MS;
+		s->keeping->keep_ms ? s->keeping->keep_ms : SERVICE_DEFAULT_KEEP_MS;
 	u64 now = host_now_ns();
 	struct held_file *idle;
 

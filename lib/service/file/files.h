@@ -37,7 +37,7 @@ bool files_is_live(const struct files *s, const struct held_file *f);
  * to busy what is on its way out (evict_is_busy()). */
 u64 files_drop(struct files *s, u64 from, u64 dev, u64 ino,
                struct look_dropped *ret_dropped);
-/* The held file (dev, ino) stays, also for longer than options.keep_ms. Only a writer, a drop, or
+/* The held file (dev, ino) stays, also for longer than keeping.keep_ms. Only a writer, a drop, or
  * another file that needs its slot makes it go. -ENOENT: there is none. */
 int files_keep(struct files *s, u64 dev, u64 ino);
 /* Lets the file held under slot go. */

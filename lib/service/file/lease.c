@@ -557,7 +557,7 @@ int lease_start(struct files *s, const char **ret_why)
 	if (!t)
 		return -ENOMEM;
 	t->broken = t->stop = t->breaks = t->watches = t->ears = -1;
-	t->for_group = s->options->for_group;
+	t->for_group = s->sharing->for_group;
 	port_condition_init(&t->started);
 	port_lock_init(&t->lock);
 	t->header = s->arena->header;

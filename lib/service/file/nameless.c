@@ -201,13 +201,13 @@ static void looks_done(void *base, struct worker_job *job)
 	nameless_hear(s);
 }
 
-/* Idle files of other mounts. With options.keep_ms all files are alike (files_tick()). */
+/* Idle files of other mounts. With options.keeping.keep_ms all files are alike (files_tick()). */
 static void leave_mounts(struct files *s)
 {
 	u64 now = host_now_ns();
 	u32 left = LEAVE_PER_TICK;
 
-	if (s->options->keep_ms)
+	if (s->keeping->keep_ms)
 		return;
 	for (u32 i = 0; i < SLOTS_PER_TICK && i < s->shape->nr_files && left > 0; i++) {
 		u32 slot = s->nameless.away_at++ % s->shape->nr_files;

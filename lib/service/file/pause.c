@@ -71,14 +71,14 @@ u64 pause_left_at(const struct pauses *p, u64 dev, u64 ino, u64 now_ns)
 
 void pause_begin(struct files *s, u64 dev, u64 ino)
 {
-	if (s->options->lease_pause_ms > 0)
-		pause_begin_at(s->pauses, s->options->lease_pause_ms * NS_PER_MS, dev,
+	if (s->keeping->lease_pause_ms > 0)
+		pause_begin_at(s->pauses, s->keeping->lease_pause_ms * NS_PER_MS, dev,
 		               ino, host_now_ns());
 }
 
 u64 pause_left_ns(const struct files *s, u64 dev, u64 ino)
 {
-	return s->options->lease_pause_ms > 0
+	return s->keeping->lease_pause_ms > 0
 	               ? pause_left_at(s->pauses, dev, ino, host_now_ns())
 	               : 0;
 }

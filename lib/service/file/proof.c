@@ -59,7 +59,7 @@ int proof_path(int fd, char path[PROOF_PATH_BYTES])
 /* The glob that the user promised about a file of this path. */
 static const char *proof_promise(const struct service_options *o, const char *path)
 {
-	const char *const *glob = o->immutable;
+	const char *const *glob = o->keeping.immutable;
 
 	while (glob && *glob && fnmatch(*glob, path, FNM_PATHNAME) != 0)
 		glob++;
@@ -110,13 +110,13 @@ static int proof_look_inside(const struct service_options *o, int fd,
 	}
 	if (proof_check_size(p->size) != 0)
 		return proof_check_size(p->size);
-	if (o->for_group && !group_admits(o->group, p->path, &file))
+	if (o->sharing.for_group && !group_admits(o->sharing.group, p->path, &file))
 		return reason_encode(LODIC_REASON_GROUP);
 	p->fd = proof_reopen(fd, 0);
 	if (p->fd < 0)
 		return p->fd;
 	/* A worker opens the description for it when a read comes (direct.c). */
-	p->direct = !o->buffered && p->local && port_reads_past_cache(p->fd);
+	p->direct = !o->keeping.buffered && p->local && port_reads_past_cache(p->fd);
 	if (p->may_lease && port_has_verity(p->fd)) {
 		p->may_lease = false; /* it needs none */
 		p->other = PROOF_VERITY;

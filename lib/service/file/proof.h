@@ -11,7 +11,7 @@ enum proof {
 	PROOF_LEASE,   /* the kernel asks us before a writer gets through */
 	PROOF_VERITY,  /* fs-verity: it cannot be written */
 	PROOF_FORMAT,  /* its file system's format cannot be written */
-	PROOF_PROMISE, /* the user said so (options.immutable) */
+	PROOF_PROMISE, /* the user said so (options.keeping.immutable) */
 	PROOF_NONE
 };
 

@@ -80,7 +80,8 @@ struct frame_link {
 
 struct files {
 	struct base *base;
-	const struct service_options *options;
+	const struct service_keeping *keeping;
+	const struct service_sharing *sharing;
 	struct lodic_stat *stat;
 	struct arena *arena;
 	const struct arena_shape *shape;

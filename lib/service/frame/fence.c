@@ -87,7 +87,7 @@ static bool fence_try_light(struct frames *s)
 
 int fence_start(struct frames *s, const char **ret_why)
 {
-	enum service_barrier wanted = s->options->barrier;
+	enum service_barrier wanted = s->tables->barrier;
 
 	s->fence.done = -1;
 	s->shape->barrier = ARENA_BARRIER_LOCK;

@@ -244,7 +244,7 @@ static bool mover_is_full(const struct frames *s)
 	const struct batch *b = &s->mover->open->batch;
 
 	return batch_is_full(b) ||
-	       (s->options->move_batch && b->nr >= s->options->move_batch);
+	       (s->tables->move_batch && b->nr >= s->tables->move_batch);
 }
 
 static bool mover_has_room(const struct frames *s)

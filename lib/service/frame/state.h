@@ -105,7 +105,7 @@ struct tiers;
 
 struct frames {
 	struct base *base;
-	const struct service_options *options;
+	const struct service_tables *tables;
 	struct lodic_stat *stat;
 	struct arena *arena;
 	struct arena_shape *shape; /* fence_start() chooses its barrier */

@@ -229,7 +229,7 @@ static void load_remove(struct hold_load *load)
 /* The user hears once why holds have small pages. */
 static void load_say(struct holding *s, const struct hold_load *load)
 {
-	if (load->all->said || s->options->small_pages || load->error ||
+	if (load->all->said || s->tables->small_pages || load->error ||
 	    load->bytes < HUGE_PAGE_BYTES || load->huge_bytes > 0)
 		return;
 	load->all->said = true;
@@ -438,7 +438,7 @@ int hold_load_begin(struct holding *s, struct hold_loads *all, struct held_range
 	load->offset = r->offset;
 	load->bytes = r->bytes;
 	load->length = r->length;
-	load->huge = !s->options->small_pages && load->bytes >= HUGE_PAGE_BYTES;
+	load->huge = !s->tables->small_pages && load->bytes >= HUGE_PAGE_BYTES;
 	load->huge_left_ns = HUGE_PATIENCE_NS +
 	                     load->bytes / HUGE_PAGE_BYTES * HUGE_PATIENCE_PAGE_NS;
 	err = load_make(load);

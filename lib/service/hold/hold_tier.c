@@ -49,7 +49,7 @@ struct hold_moving {
 
 void hold_tier_say(const struct holding *s)
 {
-	if (s->holds && s->options->replicate && *s->options->replicate &&
+	if (s->holds && s->placing->replicate && *s->placing->replicate &&
 	    s->nodes->nr_near < 2)
 		service_say(s->base, SERVICE_INFO, "one_copy",
 		            "holds have one copy each: this machine has one node with "

@@ -6,7 +6,8 @@
  * that changes, the range moves, as soon as nobody has it. A worker moves the pages. They are
  * valid all the time, so a program that asks meanwhile is served.
  *
- * Of a file whose globs say so (options.replicate) each node has a copy. A copy stays where it is.
+ * Of a file whose globs say so (options.placing.replicate) each node has a copy. A copy stays
+ * where it is.
  */
 #ifndef LODIC_LIB_SERVICE_HOLD_HOLD_TIER_H
 #define LODIC_LIB_SERVICE_HOLD_HOLD_TIER_H

@@ -451,7 +451,7 @@ int holds_init(struct holding *s)
 {
 	struct holds *h;
 
-	if (s->options->hold_bytes == 0)
+	if (s->sizes->hold_bytes == 0)
 		return 0;
 	h = port_alloc(sizeof(*h));
 	if (!h)

@@ -23,7 +23,7 @@ struct holding;
 
 struct holds;
 
-/* Holds, if options.hold_bytes is not 0. 0 or -ENOMEM. After lease_start(), which marks the
+/* Holds, if options.sizes.hold_bytes is not 0. 0 or -ENOMEM. After lease_start(), which marks the
  * service alive. */
 int holds_init(struct holding *s);
 /* No piece is begun any more: before worker_stop(). */

@@ -25,7 +25,9 @@ struct hold_budget {
 
 struct holding {
 	struct base *base;
-	const struct service_options *options;
+	const struct service_sizes *sizes;
+	const struct service_tables *tables;
+	const struct service_placing *placing;
 	struct lodic_stat *stat;
 	struct arena *arena;
 	const struct arena_shape *shape;

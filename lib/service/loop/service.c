@@ -67,23 +67,23 @@ static int service_take_path(struct service *s, const char **ret_why)
 	size_t room = sizeof(s->base.socket_path);
 	int err;
 
-	if (!s->options.socket) {
+	if (!s->options.place.socket) {
 		err = path_default_socket(s->base.socket_path, room, true);
 		if (err)
 			*ret_why = "the default folder for the socket cannot be used; "
 				   "name a socket";
 		return err;
 	}
-	if (strlen(s->options.socket) >= room) {
+	if (strlen(s->options.place.socket) >= room) {
 		*ret_why =
 			service_why("a socket's path has at most %zu bytes", room - 1);
 		return -ENAMETOOLONG;
 	}
-	if (!*s->options.socket) {
+	if (!*s->options.place.socket) {
 		*ret_why = "the socket's path is empty";
 		return -EINVAL;
 	}
-	strcpy(s->base.socket_path, s->options.socket);
+	strcpy(s->base.socket_path, s->options.place.socket);
 	return 0;
 }
 
@@ -113,7 +113,7 @@ static int service_begin_at(struct service *s, struct takeover *t, const char **
 	int err = 0;
 
 	if (!t) /* HO6 */
-		err = socket_lock_soon(&s->base, s->options.takeover, ret_why);
+		err = socket_lock_soon(&s->base, s->options.place.takeover, ret_why);
 	if (!err)
 		err = service_fill_arena(s, ret_why);
 	if (!err)
@@ -141,7 +141,7 @@ static int service_begin(struct service *s, const char **ret_why)
 	port_limit_raise_descriptors();
 	snprintf(s->base.lock_path, sizeof(s->base.lock_path), "%s.lock",
 	         s->base.socket_path);
-	if (s->options.takeover)
+	if (s->options.place.takeover)
 		err = takeover_begin(s, &t, ret_why);
 	if (!err && t) {
 		budget_follow(&s->budget, takeover_cache_bytes(t));
@@ -197,9 +197,9 @@ static int service_patience(struct service *s)
 {
 	u64 now = host_now_ns();
 	u64 idle_ms =
-		files_any_kept(&s->files) && s->options.idle_exit_ms < KEPT_IDLE_MS
+		files_any_kept(&s->files) && s->options.place.idle_exit_ms < KEPT_IDLE_MS
 			? KEPT_IDLE_MS
-			: s->options.idle_exit_ms;
+			: s->options.place.idle_exit_ms;
 	u64 idle_end = client_idle_since(&s->clients) + idle_ms * NS_PER_MS;
 	u64 alone = accept_is_paused(&s->clients) ? TICK_MS : TICK_ALONE_MS;
 	u64 left;
@@ -207,7 +207,7 @@ static int service_patience(struct service *s)
 	if (client_any(&s->clients) || resize_is_under_way(s) ||
 	    reread_is_due(&s->reread) || hand_is_wanted(s))
 		return TICK_MS;
-	if (s->options.idle_exit_ms > 0) {
+	if (s->options.place.idle_exit_ms > 0) {
 		if (now >= idle_end) {
 			s->base.stopping = true;
 			return 0;
@@ -215,7 +215,7 @@ static int service_patience(struct service *s)
 		left = (idle_end - now) / NS_PER_MS + 1;
 		return (int)(left < alone ? left : alone);
 	}
-	return files_any(&s->files) || holds_any(&s->holding) || s->options.alive ||
+	return files_any(&s->files) || holds_any(&s->holding) || s->options.events.alive ||
 	                       accept_wants_ticks(&s->clients) ||
 	                       worker_wants_ticks(&s->base)
 	               ? (int)alone
@@ -281,14 +281,14 @@ void service_turn(struct service *s)
 	reread_tick(&s->reread);
 	pressure_tick(&s->pressure);
 	budget_tick(&s->budget);
-	if (s->options.alive)
-		s->options.alive(s->options.say_arg);
+	if (s->options.events.alive)
+		s->options.events.alive(s->options.events.say_arg);
 	s->next_tick_ns = host_now_ns() + TICK_MS * NS_PER_MS;
 }
 
 static u64 service_frame_bytes(const struct service *s)
 {
-	return s->options.cache_bytes ? s->options.cache_bytes
+	return s->options.sizes.cache_bytes ? s->options.sizes.cache_bytes
 	                              : SERVICE_DEFAULT_CACHE_BYTES;
 }
 
@@ -337,8 +337,8 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 			service_turn(s);
 			s = resize_next(s);
 		}
-		if (s->options.stopping && !s->base.succeeded)
-			s->options.stopping(s->options.say_arg);
+		if (s->options.events.stopping && !s->base.succeeded)
+			s->options.events.stopping(s->options.events.say_arg);
 		service_shut(s);
 	}
 	port_signals_as(&signals);

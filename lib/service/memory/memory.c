@@ -136,7 +136,7 @@ static bool memory_huge_pages_are_reserved(u64 bytes)
 
 static enum memory_pages memory_pages(const struct memory *s)
 {
-	return s->options->small_pages ? MEMORY_SMALL : MEMORY_HUGE;
+	return s->tables->small_pages ? MEMORY_SMALL : MEMORY_HUGE;
 }
 
 /* Takes reserved huge pages, else what the kernel makes of ordinary memory. */
@@ -164,7 +164,7 @@ static bool memory_round_up(struct memory *s)
 	u32 more = (u32)(HUGE_PAGE_BYTES >> BLOCK_SHIFT) - 1;
 	u32 nr_frames = (s->shape.nr_frames + more) & ~more;
 
-	if (s->options->small_pages || nr_frames < HUGE_MIN_FRAMES ||
+	if (s->tables->small_pages || nr_frames < HUGE_MIN_FRAMES ||
 	    !memory_huge_pages_are_reserved((u64)nr_frames << BLOCK_SHIFT))
 		return false;
 	s->shape.nr_frames = nr_frames;
@@ -199,9 +199,9 @@ static int memory_make_all(struct memory *s, const char **ret_why)
 	if (!err)
 		err = memory_make_shared(s, &s->shared, "lodic-shared", shared, pages);
 	if (!err)
-		err = memory_close_to_writers(&s->control, s->options->for_group);
+		err = memory_close_to_writers(&s->control, s->sharing->for_group);
 	if (!err)
-		err = memory_close_to_writers(&s->data, s->options->for_group);
+		err = memory_close_to_writers(&s->data, s->sharing->for_group);
 	if (!err)
 		err = memory_share(&s->shared);
 	if (err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Which nodes of memory the machine has, and which CPUs are near to which. A test may name a
- * folder that stands in for the kernel's (options.nodes). The service then believes it, and memory
- * stays where the kernel puts it.
+ * folder that stands in for the kernel's (options.placing.nodes). The service then believes it,
+ * and memory stays where the kernel puts it.
  */
 #ifndef LODIC_LIB_SERVICE_MEMORY_NODES_H
 #define LODIC_LIB_SERVICE_MEMORY_NODES_H

@@ -14,7 +14,8 @@ struct tiers;
 
 struct memory {
 	struct base *base;
-	const struct service_options *options;
+	const struct service_tables *tables;
+	const struct service_sharing *sharing;
 	struct lodic_stat *stat;
 	/* Calls upwards, to the tiers: each asks for its node before the first page of the data is
 	 * there, and says what came of that. */

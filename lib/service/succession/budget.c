@@ -80,14 +80,14 @@ u64 budget_larger(u64 bytes, u64 cache_bytes, u64 hold_bytes)
 
 void budget_begin(struct budget *b)
 {
-	struct service_options *o = b->options;
+	struct service_sizes *sizes = b->sizes;
 	struct cgroup room;
 
-	b->bytes = o->fast_bytes ? 0 : o->budget_bytes;
-	if (b->bytes == 0 || o->cache_bytes)
+	b->bytes = sizes->fast_bytes ? 0 : sizes->budget_bytes;
+	if (b->bytes == 0 || sizes->cache_bytes)
 		return;
 	cgroup_look_all(&room);
-	o->cache_bytes = budget_start(b->bytes, o->hold_bytes, &room);
+	sizes->cache_bytes = budget_start(b->bytes, sizes->hold_bytes, &room);
 }
 
 /* ---- what holds may have ---- */
@@ -107,21 +107,21 @@ u64 budget_for_holds(const struct budget *b)
 	u64 cache_bytes = resize_larger(b->of);
 
 	if (b->bytes == 0)
-		return b->options->hold_bytes;
-	return budget_min(b->options->hold_bytes,
+		return b->sizes->hold_bytes;
+	return budget_min(b->sizes->hold_bytes,
 	                  b->bytes > cache_bytes ? b->bytes - cache_bytes : 0);
 }
 
 u64 budget_for_holds_at_most(const struct budget *b)
 {
 	if (b->bytes == 0)
-		return b->options->hold_bytes;
-	return budget_min(b->options->hold_bytes, b->bytes - budget_least(b->bytes));
+		return b->sizes->hold_bytes;
+	return budget_min(b->sizes->hold_bytes, b->bytes - budget_least(b->bytes));
 }
 
 u64 budget_used(const struct budget *b)
 {
-	return b->options->cache_bytes + holds_used(b->holding);
+	return b->sizes->cache_bytes + holds_used(b->holding);
 }
 
 /* The last resize, which began for it. */
@@ -145,7 +145,7 @@ bool budget_make_room(struct budget *b, u64 hold_bytes)
 		b->asked = 0;
 		return false;
 	}
-	next = budget_smaller(b->bytes, b->options->cache_bytes, hold_bytes);
+	next = budget_smaller(b->bytes, b->sizes->cache_bytes, hold_bytes);
 	if (next == 0 || resize_begin(b->of, next, 0) != 0)
 		return false;
 	b->asked = resize_last(b->of)->number;
@@ -162,9 +162,9 @@ u64 budget_arena(const struct budget *b, u64 bytes)
 
 	cgroup_look_all(&room);
 	most = bytes > used + least ? bytes - used : least;
-	want = budget_start(bytes, b->options->hold_bytes, &room);
-	if (want < b->options->cache_bytes)
-		want = b->options->cache_bytes;
+	want = budget_start(bytes, b->sizes->hold_bytes, &room);
+	if (want < b->sizes->cache_bytes)
+		want = b->sizes->cache_bytes;
 	return budget_whole_blocks(budget_min(want, most));
 }
 
@@ -181,7 +181,7 @@ static u64 budget_fits(const struct cgroup *room, u64 had, u64 next)
 
 int budget_ask(struct budget *b, u64 block_bytes)
 {
-	u64 had = b->options->cache_bytes, used = budget_used(b), next;
+	u64 had = b->sizes->cache_bytes, used = budget_used(b), next;
 	struct cgroup room;
 	int err;
 
@@ -200,27 +200,27 @@ int budget_ask(struct budget *b, u64 block_bytes)
 
 void budget_follow(struct budget *b, u64 cache_bytes)
 {
-	struct service_options *o = b->options;
+	struct service_sizes *sizes = b->sizes;
 	struct cgroup room;
 
-	if (b->bytes == 0 || cache_bytes <= o->cache_bytes)
+	if (b->bytes == 0 || cache_bytes <= sizes->cache_bytes)
 		return;
 	cgroup_look_all(&room);
 	cache_bytes = budget_min(budget_min(cache_bytes, b->bytes),
 	                         room.left / FOLLOW_ROOM_PART);
-	if (cache_bytes > o->cache_bytes)
-		o->cache_bytes = budget_whole_blocks(cache_bytes);
+	if (cache_bytes > sizes->cache_bytes)
+		sizes->cache_bytes = budget_whole_blocks(cache_bytes);
 }
 
 void budget_resized(struct budget *b)
 {
 	if (b->asked == resize_last(b->of)->number)
-		pressure_configure(b->pressure, b->options->cache_bytes);
+		pressure_configure(b->pressure, b->sizes->cache_bytes);
 }
 
 static void budget_grow(struct budget *b, u64 now)
 {
-	u64 had = b->options->cache_bytes;
+	u64 had = b->sizes->cache_bytes;
 	u64 next = budget_larger(b->bytes, had, holds_used(b->holding));
 	struct cgroup room;
 

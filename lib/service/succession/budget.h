@@ -24,7 +24,7 @@ struct cgroup;
 struct holding;
 struct pressure;
 struct service;
-struct service_options;
+struct service_sizes;
 
 /* Our choice. The arena begins with as much at most: from there on pins are light. */
 #define BUDGET_START_BYTES ((u64)64 << 20)
@@ -34,7 +34,7 @@ struct service_options;
 #define BUDGET_BLOCKS_PART 4u
 
 struct budget {
-	struct service_options *options; /* of which it chooses cache_bytes */
+	struct service_sizes *sizes; /* of which it chooses cache_bytes */
 	const struct arena *arena;
 	struct holding *holding;
 	struct pressure *pressure;

@@ -24,7 +24,7 @@
  * may be there. */
 static bool hand_is_silent(const struct service *s, const struct client *c)
 {
-	u64 ms = s->options.successor_ms ? s->options.successor_ms
+	u64 ms = s->options.place.successor_ms ? s->options.place.successor_ms
 	                                 : SERVICE_SUCCESSOR_MS;
 
 	return host_now_ns() - c->heard_ns > ms * NS_PER_MS &&

@@ -38,28 +38,28 @@
 int service_shape(struct service *s, const char **ret_why)
 {
 	const struct service_options *o = &s->options;
-	u64 bytes = o->cache_bytes ? o->cache_bytes : SERVICE_DEFAULT_CACHE_BYTES;
+	u64 bytes = o->sizes.cache_bytes ? o->sizes.cache_bytes : SERVICE_DEFAULT_CACHE_BYTES;
 	u64 nr_frames = (bytes >> BLOCK_SHIFT) + FRAME_FIRST;
-	u32 nr_files = o->nr_files ? o->nr_files : DEFAULT_NR_FILES;
+	u32 nr_files = o->keeping.nr_files ? o->keeping.nr_files : DEFAULT_NR_FILES;
 	/* Hazard slots are not entries, and their number is fixed. */
-	u32 nr_entries = o->scheme == ARENA_HAZARD ? 0 : o->nr_entries;
+	u32 nr_entries = o->tables.scheme == ARENA_HAZARD ? 0 : o->tables.nr_entries;
 	int err;
 
 	*ret_why = NULL;
-	if (o->scheme >= ARENA_NR_SCHEMES)
+	if (o->tables.scheme >= ARENA_NR_SCHEMES)
 		*ret_why = "there is no such scheme";
 	else if (nr_frames + nr_files >= RECLAIM_MAX_FRAMES)
 		*ret_why = "a cache ends below 8 TiB";
-	else if (o->for_group &&
-	         (o->scheme == ARENA_ATOMIC || o->scheme == ARENA_FROZEN))
+	else if (o->sharing.for_group &&
+	         (o->tables.scheme == ARENA_ATOMIC || o->tables.scheme == ARENA_FROZEN))
 		*ret_why =
 			"for a group choose lodic or hazard: counters that all of it "
 			"can write are no protection";
-	else if (o->for_group && o->hold_bytes > 0)
+	else if (o->sharing.for_group && o->sizes.hold_bytes > 0)
 		*ret_why = "for a group there are no holds; leave that setting out";
 	else if (nr_files > MAX_NR_FILES)
 		*ret_why = "at most 1048576 files can be held";
-	else if (o->barrier > SERVICE_BARRIER_LOCK)
+	else if (o->tables.barrier > SERVICE_BARRIER_LOCK)
 		*ret_why = "there is no such barrier";
 	else if (nr_entries &&
 	         (nr_entries < MIN_NR_ENTRIES || nr_entries > MAX_NR_ENTRIES ||
@@ -71,14 +71,14 @@ int service_shape(struct service *s, const char **ret_why)
 		.nr_frames = nr_frames > MIN_FRAMES ? (u32)nr_frames : MIN_FRAMES,
 		.nr_files = nr_files,
 		.nr_entries = nr_entries,
-		.scheme = o->scheme,
+		.scheme = o->tables.scheme,
 	};
 	arena_shape_default(&s->memory.shape);
 	/* A table of twice the quota: then few sets are ever full. */
-	while (o->quota && !nr_entries && s->memory.shape.nr_entries / 2 < o->quota &&
+	while (o->tables.quota && !nr_entries && s->memory.shape.nr_entries / 2 < o->tables.quota &&
 	       s->memory.shape.nr_entries < MAX_NR_ENTRIES)
 		s->memory.shape.nr_entries *= 2;
-	s->memory.quota = o->quota ? o->quota : arena_default_quota(&s->memory.shape);
+	s->memory.quota = o->tables.quota ? o->tables.quota : arena_default_quota(&s->memory.shape);
 	if (s->memory.quota > s->memory.shape.nr_entries)
 		s->memory.quota = s->memory.shape.nr_entries;
 	err = tier_shape(&s->tiers, ret_why);
@@ -126,9 +126,9 @@ int service_make(const struct service *like, u64 cache_bytes,
 
 	if (!s)
 		return -ENOMEM;
-	s->options.cache_bytes = cache_bytes;
-	s->options.policy_record = NULL; /* it is of one arena */
-	s->options.fast_bytes = tier_fast_of(&like->options, cache_bytes);
+	s->options.sizes.cache_bytes = cache_bytes;
+	s->options.placing.policy_record = NULL; /* it is of one arena */
+	s->options.sizes.fast_bytes = tier_fast_of(&like->options.sizes, cache_bytes);
 	err = service_shape(s, ret_why);
 	if (err) {
 		port_free(s);

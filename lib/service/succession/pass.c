@@ -39,10 +39,10 @@ static void pass_numbers(struct service *old, struct service *s)
 
 static void pass_process(struct service *old, struct service *s)
 {
-	u64 cache_bytes = s->options.cache_bytes;
+	u64 cache_bytes = s->options.sizes.cache_bytes;
 
 	s->options = old->options;
-	s->options.cache_bytes = cache_bytes;
+	s->options.sizes.cache_bytes = cache_bytes;
 	strcpy(s->base.lock_path, old->base.lock_path);
 	strcpy(s->base.socket_path, old->base.socket_path);
 	s->base.lock = old->base.lock;

@@ -76,7 +76,7 @@ static bool pressure_look(const struct pressure *p, u32 *ret_some)
 {
 	char text[TEXT_BYTES];
 
-	return port_system_text(p->options->pressure, text, sizeof(text)) > 0 &&
+	return port_system_text(p->sizes->pressure, text, sizeof(text)) > 0 &&
 	       pressure_parse(text, ret_some);
 }
 
@@ -92,9 +92,9 @@ bool pressure_is_tight(const struct pressure *p)
 
 bool pressure_lasts(const struct pressure *p)
 {
-	bool looks = p->options->pressure || p->options->watch_groups;
+	bool looks = p->sizes->pressure || p->sizes->watch_groups;
 
-	return p->tight || p->options->cache_bytes < p->configured ||
+	return p->tight || p->sizes->cache_bytes < p->configured ||
 	       (looks && p->calm_ns == 0);
 }
 
@@ -115,14 +115,14 @@ bool pressure_fits(const struct cgroup *room, u64 bytes, u64 *next)
 static void pressure_resize(struct pressure *p, const struct cgroup *room, u32 some,
                             u64 bytes)
 {
-	bool smaller = bytes < p->options->cache_bytes;
+	bool smaller = bytes < p->sizes->cache_bytes;
 
 	/* Holds may have taken meanwhile what the arena has given back. */
 	if (!smaller && budget_limit(p->budget) > 0 &&
 	    bytes > budget_limit(p->budget) - budget_used(p->budget) +
-	                    p->options->cache_bytes)
+	                    p->sizes->cache_bytes)
 		return;
-	if (!pressure_fits(room, p->options->cache_bytes, &bytes)) {
+	if (!pressure_fits(room, p->sizes->cache_bytes, &bytes)) {
 		if (smaller && !p->said_room)
 			service_say(
 				p->base, SERVICE_WARNING, "no_room",
@@ -153,18 +153,18 @@ static void pressure_resize(struct pressure *p, const struct cgroup *room, u32 s
 /* What PSI says. A group that is tight is at least as bad. false: nobody says anything. */
 static bool pressure_ask(struct pressure *p, u32 *ret_some)
 {
-	bool known = p->options->pressure && pressure_look(p, ret_some);
+	bool known = p->sizes->pressure && pressure_look(p, ret_some);
 
-	if (!known && p->options->pressure && !p->said) {
+	if (!known && p->sizes->pressure && !p->said) {
 		service_say(p->base, SERVICE_WARNING, "no_pressure",
-		            "%s says nothing of memory pressure", p->options->pressure);
+		            "%s says nothing of memory pressure", p->sizes->pressure);
 		p->said = true;
 	}
 	if (!known)
 		*ret_some = 0;
 	if (p->tight && *ret_some < PRESSURE_HIGH)
 		*ret_some = PRESSURE_HIGH;
-	return known || p->options->watch_groups;
+	return known || p->sizes->watch_groups;
 }
 
 void pressure_tick(struct pressure *p)
@@ -177,16 +177,16 @@ void pressure_tick(struct pressure *p)
 	if (now < p->next_ns || resize_is_under_way(p->of))
 		return;
 	p->next_ns = now + LOOK_NS;
-	if (p->options->watch_groups)
+	if (p->sizes->watch_groups)
 		cgroup_look(CGROUP_LIST, CGROUP_MOUNT, &room);
 	p->tight = memory_is_tight(&room);
 	p->said_room &= p->tight;
 	if (!pressure_ask(p, &some))
 		return;
-	step = pressure_decide(p, now, some, p->options->cache_bytes,
+	step = pressure_decide(p, now, some, p->sizes->cache_bytes,
 	                       holds_any(p->holding), &bytes);
 	if (step == PRESSURE_HOLDS && !holds_give_back(p->holding))
-		step = pressure_decide(p, now, some, p->options->cache_bytes, false,
+		step = pressure_decide(p, now, some, p->sizes->cache_bytes, false,
 		                       &bytes);
 	if (step == PRESSURE_CACHE)
 		pressure_resize(p, &room, some, bytes);

@@ -19,7 +19,7 @@ struct budget;
 struct cgroup;
 struct holding;
 struct service;
-struct service_options;
+struct service_sizes;
 
 /* The share of the last 10 s in which some task waited for memory, in hundredths of a percent.
  * Our choice: a machine whose page cache works reads 0, and one that pages its programs reads
@@ -38,7 +38,7 @@ struct service_options;
 
 struct pressure {
 	const struct base *base;
-	const struct service_options *options;
+	const struct service_sizes *sizes;
 	struct holding *holding;
 	const struct budget *budget;
 	struct service *of; /* to be handed over smaller, or larger */

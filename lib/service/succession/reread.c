@@ -39,7 +39,7 @@ static void reread_work(struct worker_job *job)
 static void reread_done(void *owner, struct worker_job *job)
 {
 	struct reread *r = owner;
-	u64 bytes = r->options->reread_done(r->options->say_arg);
+	u64 bytes = r->events->reread_done(r->events->say_arg);
 
 	r->runs = false;
 	if (bytes > 0) /* else the one that waits, if there is one, is still wanted */
@@ -55,7 +55,7 @@ void reread_begin(struct reread *r)
 	struct reread_job *j;
 	int err;
 
-	if (!r->options->reread)
+	if (!r->events->reread)
 		return;
 	if (r->runs) {
 		service_say(
@@ -69,7 +69,7 @@ void reread_begin(struct reread *r)
 		reread_say(r, strerror(ENOMEM));
 		return;
 	}
-	*j = (struct reread_job){ .read = r->options->reread, .arg = r->options->say_arg };
+	*j = (struct reread_job){ .read = r->events->reread, .arg = r->events->say_arg };
 	worker_job_init(&j->job, WORKER_ANY, 0, OWNER_REREAD, reread_work, reread_done);
 	err = worker_do(r->base, &j->job);
 	r->runs = err == 0;

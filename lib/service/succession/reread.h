@@ -6,10 +6,10 @@
 #include "lib/service/base/base.h"
 
 struct service;
-struct service_options;
+struct service_events;
 
 struct reread {
-	const struct service_options *options;
+	const struct service_events *events;
 	struct base *base;
 	struct service *of; /* which gets the size that was read */
 

@@ -142,9 +142,9 @@ static void resize_settle(struct service *s, u64 asked)
 {
 	if (budget_limit(&s->budget) > 0)
 		budget_set(&s->budget, asked);
-	pressure_configure(&s->pressure, s->options.cache_bytes);
-	if (s->options.resized)
-		s->options.resized(s->options.say_arg, asked);
+	pressure_configure(&s->pressure, s->options.sizes.cache_bytes);
+	if (s->options.events.resized)
+		s->options.events.resized(s->options.events.say_arg, asked);
 }
 
 /* ---- another service ---- */
@@ -173,7 +173,7 @@ static void resize_make_done(void *owner, struct worker_job *job)
 	}
 	carry_begin(&r->carry, r->other);
 	r->other->base.workers = s->base.workers;
-	r->other->options.say = NULL; /* that a file is held was said before */
+	r->other->options.events.say = NULL; /* that a file is held was said before */
 	resize_step(r, RESIZE_FILES);
 }
 
@@ -189,8 +189,8 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 	if (!r)
 		return -ENOMEM;
 	r->asked = asked;
-	r->larger = cache_bytes > s->options.cache_bytes ? cache_bytes
-	                                                 : s->options.cache_bytes;
+	r->larger = cache_bytes > s->options.sizes.cache_bytes ? cache_bytes
+	                                                 : s->options.sizes.cache_bytes;
 	r->since_ns = host_now_ns();
 	err = carry_init(&r->carry, s);
 	if (!err)
@@ -213,7 +213,7 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 		                      .state = LOOK_RESIZE_RUNS,
 		                      .from = asked && budget_limit(&s->budget) > 0
 		                                      ? budget_limit(&s->budget)
-		                                      : s->options.cache_bytes,
+		                                      : s->options.sizes.cache_bytes,
 		                      .to = asked ? asked : cache_bytes };
 	return 0;
 }
@@ -230,7 +230,7 @@ const struct look_resize *resize_last(const struct service *s)
 
 u64 resize_larger(const struct service *s)
 {
-	return s->change.resize ? s->change.resize->larger : s->options.cache_bytes;
+	return s->change.resize ? s->change.resize->larger : s->options.sizes.cache_bytes;
 }
 
 /* ---- turns ---- */
@@ -406,7 +406,7 @@ int resize_ask(struct service *s, u64 bytes)
 		return -EBUSY;
 	next = budget_arena(&s->budget, bytes);
 	err = bytes > had ? memory_check_room(bytes - had, &why) : 0;
-	if (!err && next != s->options.cache_bytes)
+	if (!err && next != s->options.sizes.cache_bytes)
 		return resize_begin(s, next, bytes);
 	s->change.resized =
 		(struct look_resize){ .number = s->change.resized.number + 1,

@@ -513,8 +513,8 @@ static int takeover_take_socket(struct service *s, struct takeover *t,
 		return err;
 	s->base.lock = a->fds[1];
 	a->nr_fds = 0;
-	if (s->options.taking)
-		s->options.taking(s->options.say_arg);
+	if (s->options.events.taking)
+		s->options.events.taking(s->options.events.say_arg);
 	err = takeover_settle(s, t);
 	if (err)
 		*ret_why = takeover_why(err);

@@ -18,17 +18,14 @@ static u64 wire_memory_limit(const struct service *s)
 static void wire_sizes(struct service *s)
 {
 	s->pressure.base = &s->base;
-	s->pressure.options = &s->options;
 	s->pressure.holding = &s->holding;
 	s->pressure.budget = &s->budget;
 	s->pressure.of = s;
-	s->budget.options = &s->options;
 	s->budget.arena = &s->memory.arena;
 	s->budget.holding = &s->holding;
 	s->budget.pressure = &s->pressure;
 	s->budget.of = s;
 	s->reread.base = &s->base;
-	s->reread.options = &s->options;
 	s->reread.of = s;
 }
 
@@ -39,37 +36,48 @@ static void wire_base(struct service *s)
 	s->base.owners[OWNER_CLIENTS] = &s->clients;
 	s->base.owners[OWNER_REREAD] = &s->reread;
 	s->base.owners[OWNER_SERVICE] = s;
-	s->base.options = &s->options;
+}
+
+/* What a user asks for: to each room its parts. */
+static void wire_options(struct service *s)
+{
+	struct service_options *o = &s->options;
+
+	s->base.place = &o->place;
+	s->base.sharing = s->memory.sharing = s->files.sharing = s->clients.sharing = &o->sharing;
+	s->base.events = s->reread.events = &o->events;
+	s->memory.tables = s->tiers.tables = s->frames.tables = s->holding.tables = &o->tables;
+	s->budget.sizes = &o->sizes;
+	s->pressure.sizes = s->tiers.sizes = s->holding.sizes = &o->sizes;
+	s->tiers.placing = s->holding.placing = &o->placing;
+	s->files.keeping = &o->keeping;
+	s->clients.options = o;
 }
 
 void service_wire(struct service *s)
 {
+	wire_options(s);
 	wire_base(s);
 	s->memory.base = &s->base;
-	s->memory.options = &s->options;
 	s->memory.stat = &s->base.stat;
 	s->memory.tiers = &s->tiers;
 	s->memory.bind = tier_bind;
 	s->memory.say = tier_say;
 	s->tiers.base = &s->base;
-	s->tiers.options = &s->options;
 	s->tiers.shape = &s->memory.shape;
 	s->tiers.nodes = &s->memory.nodes;
 	s->files.base = &s->base;
-	s->files.options = &s->options;
 	s->files.stat = &s->base.stat;
 	s->files.arena = &s->memory.arena;
 	s->files.shape = &s->memory.shape;
 	s->files.tiers = &s->tiers;
 	s->frames.base = &s->base;
-	s->frames.options = &s->options;
 	s->frames.stat = &s->base.stat;
 	s->frames.arena = &s->memory.arena;
 	s->frames.shape = &s->memory.shape;
 	s->frames.tiers = &s->tiers;
 	s->frames.files = &s->files;
 	s->holding.base = &s->base;
-	s->holding.options = &s->options;
 	s->holding.stat = &s->base.stat;
 	s->holding.arena = &s->memory.arena;
 	s->holding.shape = &s->memory.shape;
@@ -77,7 +85,6 @@ void service_wire(struct service *s)
 	s->holding.tiers = &s->tiers;
 	s->holding.files = &s->files;
 	s->clients.base = &s->base;
-	s->clients.options = &s->options;
 	s->clients.stat = &s->base.stat;
 	s->clients.memory = &s->memory;
 	s->clients.arena = &s->memory.arena;
@@ -107,7 +114,7 @@ struct service *service_alloc(const struct service_options *options)
 		return NULL;
 	s->options = *options;
 	service_wire(s);
-	nodes_look(&s->memory.nodes, options->nodes);
+	nodes_look(&s->memory.nodes, options->placing.nodes);
 	s->base.lock = s->base.listening = s->clients.spare = s->base.epoll =
 		s->base.wake = s->signals = -1;
 	s->memory.control.fd = s->memory.control.reader_fd = s->memory.data.fd =

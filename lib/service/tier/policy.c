@@ -2,8 +2,8 @@
 /*
  * See policy.h.
  *
- * The record. With options.policy_record each call of core/kloc, and each decision, is a line of
- * that file. Decisions follow from the calls alone (KL4), so the same calls give the same
+ * The record. With options.placing.policy_record each call of core/kloc, and each decision, is a
+ * line of that file. Decisions follow from the calls alone (KL4), so the same calls give the same
  * decisions. tests/unit/test_policy.c makes them again. A line that begins with a number is a
  * decision.
  *
@@ -76,10 +76,10 @@ static void policy_log(void *arg, const struct kloc_decision *d)
 /* KLOC_NR_POLICIES: it is no policy of a service. */
 static enum kloc_policy_id policy_named(const struct tiers *s, const char **ret_why)
 {
-	enum kloc_policy_id id = kloc_policy_named(s->options->policy);
+	enum kloc_policy_id id = kloc_policy_named(s->placing->policy);
 
 	if (id == KLOC_NR_POLICIES)
-		*ret_why = service_why("there is no policy '%s'", s->options->policy);
+		*ret_why = service_why("there is no policy '%s'", s->placing->policy);
 	else if (id == KLOC_POLICY_ORACLE)
 		*ret_why = "no service knows what is used next: the oracle is for "
 			   "lodic-sim";
@@ -141,9 +141,9 @@ static int policy_make(struct tiers *s, struct policy *p,
 		return -ENOMEM;
 	for (u32 i = 0; i < s->shape->nr_frames; i++)
 		p->objects[i] = KLOC_NONE;
-	if (!s->options->policy_record)
+	if (!s->placing->policy_record)
 		return 0;
-	err = policy_record_begin(s->options->policy_record, &p->record, ret_why);
+	err = policy_record_begin(s->placing->policy_record, &p->record, ret_why);
 	if (err)
 		return err;
 	policy_note(p, "begin %s %llu %llu %u %u %u ", kloc_policy_name(shape->policy),
@@ -158,7 +158,7 @@ static int policy_make(struct tiers *s, struct policy *p,
 
 static bool policy_is_none(const struct tiers *s)
 {
-	return !s->options->policy || !*s->options->policy;
+	return !s->placing->policy || !*s->placing->policy;
 }
 
 int policy_check(const struct tiers *s, const char **ret_why)
@@ -179,7 +179,7 @@ int policy_init(struct tiers *s, const char **ret_why)
 	if (!s->policy)
 		return -ENOMEM;
 	policy_find_cpus(s, s->policy);
-	shape = policy_shape(s, s->policy, kloc_policy_named(s->options->policy));
+	shape = policy_shape(s, s->policy, kloc_policy_named(s->placing->policy));
 	err = policy_make(s, s->policy, &shape, ret_why);
 	if (err)
 		policy_fini(s);
@@ -193,12 +193,12 @@ static void policy_end_record(struct tiers *s, bool waits)
 
 	if (why)
 		service_say(s->base, SERVICE_WARNING, "policy_record",
-		            "%s is not complete: %s", s->options->policy_record, why);
+		            "%s is not complete: %s", s->placing->policy_record, why);
 	else if (p->record && service_is_replaced(s->base))
 		service_say(
 			s->base, SERVICE_WARNING, "policy_record",
 			"%s ends: the cache has another size, and a record is of one",
-			s->options->policy_record);
+			s->placing->policy_record);
 	p->record = NULL;
 }
 
@@ -371,7 +371,7 @@ void policy_tick(struct tiers *s)
 
 	if (!p || now < p->next_tick_ns)
 		return;
-	p->next_tick_ns = now + (s->options->policy_tick_ms ? s->options->policy_tick_ms
+	p->next_tick_ns = now + (s->placing->policy_tick_ms ? s->placing->policy_tick_ms
 	                                                    : TICK_MS) *
 	                                NS_PER_MS;
 	policy_note(p, "tick\n");

@@ -12,7 +12,9 @@ struct base;
 
 struct tiers {
 	struct base *base;
-	const struct service_options *options;
+	const struct service_sizes *sizes;
+	const struct service_tables *tables;
+	const struct service_placing *placing;
 	struct arena_shape *shape;
 	const struct nodes *nodes;
 

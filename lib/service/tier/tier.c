@@ -27,11 +27,11 @@ int tier_shape(struct tiers *s, const char **ret_why)
 {
 	struct tiers *t = s;
 	u32 nr = s->shape->nr_frames;
-	u64 fast = s->options->fast_bytes >> BLOCK_SHIFT;
+	u64 fast = s->sizes->fast_bytes >> BLOCK_SHIFT;
 
 	t->of[TIER_FAST].node = t->of[TIER_SLOW].node = -1;
 	t->slow_from = nr;
-	if (s->options->fast_bytes == 0)
+	if (s->sizes->fast_bytes == 0)
 		return 0;
 	if (fast + FRAME_FIRST >= nr) {
 		*ret_why = "the fast tier is as large as the whole cache; leave that "
@@ -40,7 +40,7 @@ int tier_shape(struct tiers *s, const char **ret_why)
 	}
 	t->two = true;
 	t->slow_from = (u32)fast + FRAME_FIRST;
-	if (nr < WHOLE_MIN_FRAMES || s->options->small_pages)
+	if (nr < WHOLE_MIN_FRAMES || s->tables->small_pages)
 		return 0;
 	t->slow_from = (t->slow_from + WHOLE_FRAMES / 2) / WHOLE_FRAMES * WHOLE_FRAMES;
 	if (t->slow_from == 0)
@@ -50,11 +50,11 @@ int tier_shape(struct tiers *s, const char **ret_why)
 	return 0;
 }
 
-u64 tier_fast_of(const struct service_options *o, u64 cache_bytes)
+u64 tier_fast_of(const struct service_sizes *sizes, u64 cache_bytes)
 {
 	u64 most = SERVICE_FAST_MOST(cache_bytes);
 
-	return o->fast_bytes < most ? o->fast_bytes : most;
+	return sizes->fast_bytes < most ? sizes->fast_bytes : most;
 }
 
 void tier_bind(struct tiers *s, void *data)
@@ -256,13 +256,13 @@ static bool tier_matches(const char *const *globs, const char *path)
 
 bool tier_replicates(const struct tiers *s, const char *path)
 {
-	return tier_matches(s->options->replicate, path);
+	return tier_matches(s->placing->replicate, path);
 }
 
 enum tier tier_wanted(const struct tiers *s, const char *path, bool *ret_said)
 {
-	bool fast = tier_matches(s->options->fast, path);
-	bool slow = !fast && tier_matches(s->options->slow, path);
+	bool fast = tier_matches(s->placing->fast, path);
+	bool slow = !fast && tier_matches(s->placing->slow, path);
 
 	*ret_said = fast || slow;
 	return slow ? TIER_SLOW : TIER_FAST;

@@ -21,7 +21,7 @@ enum tier_sayer { TIER_SAID_BY_NOBODY, TIER_SAID_BY_GLOB, TIER_SAID_BY_USER };
 /* Parts the frames of memory.shape, before memory is made. -EINVAL: the fast tier would be all. */
 int tier_shape(struct tiers *s, const char **ret_why);
 /* How much of a cache of another size is fast. */
-u64 tier_fast_of(const struct service_options *o, u64 cache_bytes);
+u64 tier_fast_of(const struct service_sizes *sizes, u64 cache_bytes);
 /* Where there are two nodes of memory, asks for each tier's part of the frames' memory at its
  * own. It comes before the first page. */
 void tier_bind(struct tiers *s, void *data);
