@@ -34,14 +34,47 @@ static void own_add(int fd, bool kept)
 	}
 }
 
+static bool own_is_lost(u32 i)
+{
+	return host_load_relaxed(&shim.own.list[i].dev) == OWN_LOST;
+}
+
+/* Its place in the list, among those that are lost or those that are not. OWN_NR: it is not
+ * there. */
+static u32 own_find(int fd, bool lost)
+{
+	u32 i = 0, nr = (u32)host_load_acquire(&shim.own.nr);
+
+	while (i < nr && (host_load_relaxed(&shim.own.list[i].fd) != (u64)fd + 1 ||
+	                  own_is_lost(i) != lost))
+		i++;
+	return i < nr ? i : OWN_NR;
+}
+
+/* The kernel has just given this number, and the shim believes to have something there: the program
+ * has closed that. What has used it may do so until it ends it. */
+static bool own_is_stale(int fd)
+{
+	own_lost(fd);
+	return own_find(fd, true) < OWN_NR;
+}
+
 /* A duplicate of fd, as high as it should lie; fd itself stays. Or as port_dup_above(). */
 static int own_high(int fd)
 {
 	u64 limit = port_limit(PORT_LIMIT_DESCRIPTORS);
 	u64 top = limit < OWN_TOP ? limit : OWN_TOP;
 	int high = port_dup_above(fd, top > 2 * OWN_BELOW ? (int)(top - OWN_BELOW) : 0);
+	int next;
 
-	return high < 0 ? port_dup_above(fd, 0) : high;
+	if (high < 0)
+		high = port_dup_above(fd, 0);
+	while (high >= 0 && own_is_stale(high)) { /* at most OWN_NR times */
+		next = port_dup_above(fd, high + 1);
+		port_shut(high);
+		high = next;
+	}
+	return high;
 }
 
 int own_copy(int fd)
@@ -65,7 +98,7 @@ int own_keep(int fd)
 
 int own_rise(int fd)
 {
-	int high = fd > OWN_STANDARD ? -1 : own_high(fd);
+	int high = fd > OWN_STANDARD && !own_is_stale(fd) ? -1 : own_high(fd);
 
 	if (high < 0)
 		return fd;
@@ -81,23 +114,6 @@ static bool own_same(u32 i)
 
 	return fd && port_look((int)fd - 1, &is) == 0 &&
 	       is.dev == shim.own.list[i].dev && is.ino == shim.own.list[i].ino;
-}
-
-static bool own_is_lost(u32 i)
-{
-	return host_load_relaxed(&shim.own.list[i].dev) == OWN_LOST;
-}
-
-/* Its place in the list, among those that are lost or those that are not. OWN_NR: it is not
- * there. A number may be lost and be the shim's once more. */
-static u32 own_find(int fd, bool lost)
-{
-	u32 i = 0, nr = (u32)host_load_acquire(&shim.own.nr);
-
-	while (i < nr && (host_load_relaxed(&shim.own.list[i].fd) != (u64)fd + 1 ||
-	                  own_is_lost(i) != lost))
-		i++;
-	return i < nr ? i : OWN_NR;
 }
 
 bool own_usable(int fd)
