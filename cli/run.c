@@ -371,12 +371,21 @@ static int make_report(const struct run *r)
 	return CLI_OK;
 }
 
+/* The shim reads no settings itself. */
+static int set_trust(void)
+{
+	uint32_t trusted = settings_trusted();
+
+	return trusted == SETTINGS_NO_USER ? preload_set(RUN_TRUST, NULL)
+	                                   : preload_set_number(RUN_TRUST, trusted);
+}
+
 /* Puts the shim before the program. false: see why. */
 static bool prepare(struct run *r)
 {
 	if (preload_set(RUN_SOCKET, r->socket) ||
 	    preload_set_number(RUN_FIRST, (uint64_t)getpid()) ||
-	    preload_set_number(RUN_USER, geteuid()) ||
+	    preload_set_number(RUN_USER, geteuid()) || set_trust() ||
 	    preload_set(RUN_DEFAULT, r->by_default ? "1" : NULL) ||
 	    preload_set(RUN_PROGRAM, cli_program()) ||
 	    preload_set_number(RUN_MEMORY, r->memory_bytes) ||

@@ -6,6 +6,8 @@
 #define RUN_SOCKET \
 	"LODIC_RUN_SOCKET" /* the service's; without it, and RUN_DOCTOR, the shim does nothing */
 #define RUN_USER "LODIC_RUN_USER"       /* who has run `lodic run`: a number */
+/* A number: whose service that user believes, beside the own one. Not set: nobody's. */
+#define RUN_TRUST "LODIC_RUN_TRUST"
 #define RUN_DEFAULT "LODIC_RUN_DEFAULT" /* set: the socket is that user's own */
 /* To start a service: the path of `lodic`, and the cache's size; 0: what its settings say. */
 #define RUN_PROGRAM "LODIC_RUN_PROGRAM"

@@ -185,9 +185,13 @@ enum run_why run_look_new(struct run_state *s, int fd, u64 slot)
 
 struct lodic *run_attach(struct run_state *s)
 {
-	if (!s->lodic && lent_attach(shim.leave.socket, &s->lodic) != 0)
-		return NULL;
-	return s->lodic;
+	u32 trusted = shim.leave.trusted;
+
+	if (s->lodic)
+		return s->lodic;
+	if (port_user() != shim.leave.first_user)
+		trusted = LENT_NO_USER; /* it has other settings, and a read reads none */
+	return lent_attach(shim.leave.socket, trusted, &s->lodic) == 0 ? s->lodic : NULL;
 }
 
 void run_is_alone(struct run_state *s)

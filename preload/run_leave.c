@@ -81,6 +81,7 @@ void run_leave_start(const char *socket)
 		strcpy(shim.leave.program, found);
 	shim.leave.memory_bytes = number_of(RUN_MEMORY, 0);
 	shim.leave.first_user = (u32)number_of(RUN_USER, port_user());
+	shim.leave.trusted = (u32)number_of(RUN_TRUST, LENT_NO_USER);
 	shim.leave.by_default = port_variable(RUN_DEFAULT) != NULL;
 	if (*shim.leave.first_socket)
 		socket_choose();

@@ -112,6 +112,7 @@ struct shim_leave {
 	u64 memory_bytes; /* once: of services that are started; 0: by their settings */
 	bool by_default; /* once: the socket is that of the user that the program runs as */
 	u32 first_user;              /* once: the user of `lodic run` */
+	u32 trusted; /* once: whose service that user believes, too, or LENT_NO_USER */
 	char socket[RUN_TEXT_BYTES]; /* the service's now; locked */
 };
 

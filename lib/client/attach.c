@@ -441,7 +441,7 @@ static int attach_make(struct lodic **ret_lodic)
 	return 0;
 }
 
-int attach_later(const char *socket, struct lodic **ret_lodic)
+int attach_later(const char *socket, u32 trusted, struct lodic **ret_lodic)
 {
 	struct lodic *lodic;
 	int err = attach_make(&lodic);
@@ -449,7 +449,7 @@ int attach_later(const char *socket, struct lodic **ret_lodic)
 	if (err)
 		return err;
 	lodic->start.socket_path = port_text(socket);
-	lodic->start.trusted = settings_trusted();
+	lodic->start.trusted = trusted;
 	lodic->start.program = port_text("");
 	err = lodic->start.socket_path && lodic->start.program ? 0 : -ENOMEM;
 	attach_unlock(lodic);

@@ -46,8 +46,9 @@ static inline bool attach_is_current(const struct lodic *lodic, const struct seg
 	       segment_alive(s);
 }
 
-/* An attachment to the service at socket, which is not connected yet. It starts none. -ENOMEM. */
-int attach_later(const char *socket, struct lodic **ret_lodic);
+/* An attachment to the service at socket, which is not connected yet. It starts none, and reads no
+ * settings. trusted: as settings_trusted() has it. -ENOMEM. */
+int attach_later(const char *socket, u32 trusted, struct lodic **ret_lodic);
 
 /* Takes lodic.lock. A thread that holds it is not cancelled. */
 void attach_lock(struct lodic *lodic);

@@ -24,10 +24,12 @@ bool lent_socket_of(u32 user, char path[LENT_SOCKET_BYTES])
 	return path_socket_of(user, path, LENT_SOCKET_BYTES) == 0;
 }
 
-int lent_attach(const char *socket, struct lodic **ret_lodic)
+_Static_assert(LENT_NO_USER == SETTINGS_NO_USER, "nobody has one number");
+
+int lent_attach(const char *socket, u32 trusted, struct lodic **ret_lodic)
 {
 	/* See attach_take_options(). */
-	return settings_privileged() ? -EPERM : attach_later(socket, ret_lodic);
+	return settings_privileged() ? -EPERM : attach_later(socket, trusted, ret_lodic);
 }
 
 int lent_context(struct lodic *lodic, struct lodic_context **ret_context)

@@ -63,9 +63,11 @@ struct lent_file {
 
 /* Where that user's service listens, or would. false: no folder there is that user's alone. */
 bool lent_socket_of(u32 user, char path[LENT_SOCKET_BYTES]);
-/* An attachment that is not connected yet: lent_step() does that. -ENOMEM, -EPERM: as
- * lodic_attach(). */
-int lent_attach(const char *socket, struct lodic **ret_lodic);
+/* An attachment that is not connected yet: lent_step() does that. trusted: the user whose service
+ * is believed beside the own one, as the settings say. They are not read here, because a user's
+ * home may not answer. -ENOMEM, -EPERM: as lodic_attach(). */
+#define LENT_NO_USER UINT32_MAX
+int lent_attach(const char *socket, u32 trusted, struct lodic **ret_lodic);
 /* A context that has no seat yet. It only reads. -ENOMEM. */
 int lent_context(struct lodic *lodic, struct lodic_context **ret_context);
 /* Connects, as far as that goes without waiting. */

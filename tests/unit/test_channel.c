@@ -237,7 +237,7 @@ static void attach_step_that_cannot_greet_leaves_no_socket(void **state)
 	fixture_path(path, "ungreeted");
 	assert_int_equal(port_bind(listening, path), 0);
 	assert_int_equal(port_listen(listening, 1), 0);
-	assert_int_equal(attach_later(path, &lodic), 0);
+	assert_int_equal(attach_later(path, UINT32_MAX, &lodic), 0);
 	attach_lock(lodic);
 	sends_fail = true;
 	assert_int_equal(attach_step(lodic), -ENOBUFS);

@@ -53,7 +53,7 @@ static void lent_bed_make(struct lent_bed *b)
 	b->fds[1] = fixture_open(path, O_RDONLY);
 	for (u32 i = 0; i < 2; i++)
 		assert_int_equal(fstat(b->fds[i], &b->st[i]), 0);
-	assert_int_equal(lent_attach(b->bed.service.socket, &b->lodic), 0);
+	assert_int_equal(lent_attach(b->bed.service.socket, LENT_NO_USER, &b->lodic), 0);
 	assert_int_equal(lent_context(b->lodic, &b->context), 0);
 }
 
