@@ -388,7 +388,9 @@ void lent_leave_context(struct lodic_context *context)
 
 void lent_leave_file(struct lent_file *file)
 {
-	if (!file->lodic)
+	/* Also one that the service has back. The same service may come again with its memory
+	 * elsewhere, and then the claim would lead to where that was. */
+	if (!file->name)
 		return;
 	lent_write(file, file->name, &lent_none);
 	file->told = true;
@@ -508,7 +510,7 @@ ssize_t lent_read(struct lodic_context *context, const struct lent_file *file, u
 	u64 bytes = 0;
 
 	if (!lent_copy(file, name, &claim) || claim.generation == GENERATION_NONE ||
-	    claim.generation != seat->generation)
+	    claim.generation != host_load_relaxed(&seat->generation))
 		return -ESTALE;
 	/* The short way is for one block, wholly inside the file. */
 	if (nr == 1 && to->iov_len <= BLOCK_BYTES - within &&

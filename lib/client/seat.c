@@ -86,6 +86,10 @@ void seat_leave(struct seat *seat)
 	segment_leave(seat->segment); /* first: LV1 */
 	mapping_zero(seat->memory, seat->memory_bytes, PORT_READ | PORT_WRITE);
 	seat->left = true;
+	/* The same service may come again, with its memory elsewhere. Its claims are not for this
+	 * seat, which does not keep that memory mapped. Partner: the acquire of D12. */
+	host_store_relaxed(&seat->generation, GENERATION_NONE);
+	host_store_relaxed(&seat->pin_generation, GENERATION_NONE);
 }
 
 bool seat_in_use(const struct seat *seat)
