@@ -25,7 +25,11 @@
 #include "preload/next.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define HOOKS_AS(name) __asm__(name)
+/* A simulated machine has functions of its own by these names (host/whole/guest_names.h). */
+#ifndef HOOKS_PREFIX
+#define HOOKS_PREFIX ""
+#endif
+#define HOOKS_AS(name) __asm__(HOOKS_PREFIX name)
 
 /* Can a program have memory there? It has none in the first pages, as a rule, and none in the
  * kernel's half; a NULL is the commonest bad pointer. The kernel has an error for these, where the

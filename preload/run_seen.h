@@ -9,7 +9,9 @@
 
 #include <stdint.h>
 
+#ifndef SEEN_FILES
 #define SEEN_FILES 4096u /* a power of two */
+#endif
 #define SEEN_PATH_BYTES 256u
 #define SEEN_NAME_BYTES 64u
 /* Threads count in so many places, so that two threads seldom share a line. */

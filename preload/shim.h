@@ -125,7 +125,10 @@ struct shim_mapping {
 };
 
 /* run_place.c. A forked child keeps them: PLACE_AS_IT_WAS finds what was half written. */
-#define PLACES 4096u /* each takes 136 bytes of memory once it is used. Our choice. */
+/* Each takes 136 bytes of memory once it is used. Our choice. */
+#ifndef PLACES
+#define PLACES 4096u
+#endif
 #define PLACE_SHOWN_BYTES 4096u
 struct place {
 	u64 at, bytes; /* whole pages; 0: free */

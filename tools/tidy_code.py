@@ -45,6 +45,7 @@ MODULES = {
     "cli/": ("command",),
     # The door once more, and the things of the machine that several of its files share.
     "host/whole/": ("port", "description", "event", "fd", "files", "inode", "leases", "mappings",
+                    "go", "next",  # what the shim lacks there
                     "mark", "members", "pipe", "process", "program", "task", "waiters", "watches",
                     "words", "machine"),
     "check/whole/": ("programs", "world"),  # what host/whole asks of it; its programs

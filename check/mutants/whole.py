@@ -24,51 +24,59 @@ import tempfile
 
 import rows
 
-PRODUCT = "lodic-whole"
+PRODUCTS = ("lodic-whole", "lodic-whole-shim") # shared objects; clients are in both
 SEARCH = "./lodic-whole --schedules {schedules}"
 MANY = 2000 # schedules that find nothing in the product as it is
 
 
-def product(build):
-    """{source below the root: (its command, its object)}"""
-    found = {}
+def products(build):
+    """{name: {source below the root: (its command, its object)}}"""
+    found = {name: {} for name in PRODUCTS}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        if f"{PRODUCT}.so" not in entry["output"]: # else it is the program
+        name = next((name for name in PRODUCTS if f"{name}.so" in entry["output"]), None)
+        if not name: # it is the program
             continue
         file = (pathlib.Path(entry["directory"]) / entry["file"]).resolve()
         words = entry.get("arguments") or shlex.split(entry["command"])
-        found[str(file.relative_to(rows.ROOT))] = (words, entry["output"])
-    if not found:
-        sys.exit(f"whole: no file of {build} is part of {PRODUCT}")
+        found[name][str(file.relative_to(rows.ROOT))] = (words, entry["output"])
+    for name, files in found.items():
+        if not files:
+            sys.exit(f"whole: no file of {build} is part of {name}")
     return found
 
 
-
-def sources_of(row, files):
+def sources_of(row, found):
     """What must be compiled: changed sources, and those that include a changed header."""
     wanted = [path for path in rows.paths_of(row) if path.endswith(".c")] + row.sources
-    missing = [path for path in wanted if path not in files]
+    missing = [path for path in wanted if not any(path in files for files in found.values())]
     if missing:
         sys.exit(f"whole: {row.name}: {missing[0]} is no part of the product")
     return wanted
 
 
-def link(row, files, build, out):
-    """The product with the row's change, in out."""
+def link(row, found, build, out):
+    """The shared objects with the row's change, in out."""
     rows.write(row, out)
+    wanted = sources_of(row, found)
+    for name, files in found.items():
+        changed = [path for path in wanted if path in files]
+        if changed:
+            link_one(name, files, changed, build, out)
+
+
+def link_one(name, files, wanted, build, out):
     objects = {path: build / output for path, (_, output) in files.items()}
-    for path in sources_of(row, files):
+    for path in wanted:
         words, output = files[path]
         there = out / path if (out / path).exists() else rows.ROOT / path
-        changed = out / (pathlib.Path(output).name + ".o")
+        changed = out / (name + pathlib.Path(output).name + ".o")
         command = [word for word in words if not word.endswith(path)]
         command = [str(changed) if word == output else word for word in command]
         first = next(i for i, word in enumerate(command) if word.startswith("-"))
         command[first:first] = ["-I" + str(out), "-I" + str(rows.ROOT)]
         subprocess.run([*command, str(there)], cwd=build, check=True)
         objects[path] = changed
-    library = next(name for name in (f"{PRODUCT}.so", f"lib{PRODUCT}.so")
-                   if list(build.rglob(name)))
+    library = next(file for file in (f"{name}.so", f"lib{name}.so") if list(build.rglob(file)))
     subprocess.run([os.environ.get("CC", "cc"), "-shared", "-Wl,-Bsymbolic", "-o", out / library,
                     *objects.values()], check=True)
 
@@ -98,14 +106,14 @@ def main():
     build = options.build.resolve()
     wanted = [row for row in rows.parse() if row.whole and
               (not options.names or row.name in options.names)]
-    files = product(build)
+    found = products(build)
     bad = nr_found = 0
     said = fails(options.run, options.schedules or MANY, build)
     if said:
         sys.exit(f"whole: without a mutant: {said}")
     for row in wanted:
         with tempfile.TemporaryDirectory(prefix="lodic-whole-") as out:
-            link(row, files, build, pathlib.Path(out))
+            link(row, found, build, pathlib.Path(out))
             said = fails(options.run, options.schedules or row.whole, build, pathlib.Path(out),
                          row.scenario)
         bad += said is None and not row.lacks

@@ -8,6 +8,7 @@
 #define NOT_COUNTED "it cannot fail and takes no turn: the machine does not count it"
 #define NO_HUGE "the machine has no huge pages, and one node"
 #define NO_PATHS "the scenarios name their socket and their program by paths"
+#define NO_REPORT "no program with the shim reports, records or is watched"
 #define NO_GROUP "no scenario lets another user's group in"
 /* A call that was made more often has had each of its errors. */
 #define SELDOM 20000u
@@ -22,26 +23,47 @@ static const struct reason {
 	{ CALL_CANCEL_AS, NOT_COUNTED },
 	{ CALL_CANCEL_OFF, NOT_COUNTED },
 	{ CALL_COLLAPSE, NO_HUGE },
+	{ CALL_APPEND, NO_REPORT },
+	{ CALL_BIRTH, NO_REPORT },
+	{ CALL_CANCEL_POINT, NOT_COUNTED },
 	{ CALL_CONDITION_END, NOT_COUNTED },
 	{ CALL_CONDITION_INIT, NOT_COUNTED },
 	{ CALL_CONDITION_WAIT, "counted as port_condition_wait_until()" },
+	{ CALL_CREATE_BOTH, NO_REPORT },
+	{ CALL_FAULT_IN, NO_REPORT },
+	{ CALL_FILE_SYSTEM, "no scenario runs the shim of `lodic map`" },
 	{ CALL_FOLDER, "no scenario reads a file of settings" },
 	{ CALL_FREE, NOT_COUNTED },
+	{ CALL_GIVE, NO_REPORT },
 	{ CALL_IS_FILTERED, NOT_COUNTED },
 	{ CALL_IS_PRIVILEGED, NOT_COUNTED },
 	{ CALL_IS_READ_ONLY, NO_PATHS },
+	{ CALL_LISTENS, "counted as port_socket() and port_connect()" },
 	{ CALL_LOCK_END, NOT_COUNTED },
 	{ CALL_LOCK_INIT, NOT_COUNTED },
 	{ CALL_MAKE_FOLDER, NO_PATHS },
+	{ CALL_MAPPED_AT, "no program with the shim maps files" },
 	{ CALL_MAY_RUN, NO_PATHS },
 	{ CALL_MEMORY_FILE_RESERVED, NO_HUGE },
 	{ CALL_NODE_MOVE, NO_HUGE },
 	{ CALL_NODE_PREFER, NO_HUGE },
 	{ CALL_PAGE_BYTES, NOT_COUNTED },
 	{ CALL_PEER_HAS_GROUP, NO_GROUP },
+	{ CALL_OPEN_BOTH, NO_REPORT },
+	{ CALL_POSITION, NO_REPORT },
+	{ CALL_PUT, NO_REPORT },
+	{ CALL_QUIET_DROP, NO_REPORT },
+	{ CALL_QUIET_SIGNALS, NO_REPORT },
+	{ CALL_REMOVE_FOLDER, NO_REPORT },
+	{ CALL_RESIZE, NO_REPORT },
+	{ CALL_SEGMENT_BYTES, NO_REPORT },
+	{ CALL_SEGMENT_END, NO_REPORT },
+	{ CALL_SEGMENT_MAP, NO_REPORT },
+	{ CALL_SEGMENT_UNMAP, NO_REPORT },
+	{ CALL_VARIABLE_EMPTY, "no program with the shim runs another one" },
+	{ CALL_PROGRAM_NAME, NOT_COUNTED },
 	{ CALL_PROCESS, NOT_COUNTED },
 	{ CALL_READS_EVENT, NOT_COUNTED },
-	{ CALL_REPLACE, "no scenario has a client that outlives its service's memory" },
 	{ CALL_SEQUENCES, NOT_COUNTED },
 	{ CALL_SET_GROUP, NO_GROUP },
 	{ CALL_SET_REMOVE, "no program is refused while it asks for an event" },
@@ -54,13 +76,10 @@ static const struct reason {
 	{ CALL_USER_NAMED, "no scenario names a user" },
 	{ CALL_VARIABLE, NOT_COUNTED },
 	{ CALL_WORD_GET, NOT_COUNTED },
-	{ CALL_WORD_MAKE, NOT_COUNTED },
 };
 
 static const char *reason_of(u32 call)
 {
-	if (call_is_guest[call])
-		return "the shim's: no scenario has it yet";
 	for (u32 i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
 		if (reasons[i].call == call)
 			return reasons[i].why;

@@ -40,6 +40,8 @@ const struct scenario scenarios[] = {
 	{ "strangers", scenario_strangers },
 	{ "cuts", cuts_begin },
 	{ "comers", comers_begin },
+	{ "table", scenario_table },
+	{ "lent", scenario_lent },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

@@ -16,6 +16,8 @@ void scenario_holds(void);
 void scenario_look(void);
 void scenario_succession(void);
 void scenario_strangers(void);
+void scenario_table(void);
+void scenario_lent(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

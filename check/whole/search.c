@@ -46,7 +46,7 @@ static void draw_faults(const struct options *o)
 	if (machine.seed % 2) {
 		if (machine_draw(2)) /* nothing else gets into its way */
 			memset(machine.rate, 0, sizeof(machine.rate));
-		machine_one_error();
+		machine_one_error(false);
 		machine.rate[FAULT_ERRNO] = machine_draw(2) ? 1 : 2 + machine_draw(8);
 	}
 	for (u32 i = 0; i < NR_FAULTS; i++)

@@ -57,3 +57,21 @@ void waits_read_end(void)
 {
 	machine.running->may_call = NULL;
 }
+
+static bool waits_guest_may(enum call call)
+{
+	return call_marks[call] == CALL_MARK_NONE || call == CALL_LOOK || call == CALL_SLEEP ||
+	       call == CALL_LOCK_TAKE;
+}
+
+void waits_guest_begin(void)
+{
+	machine.running->may_call = waits_guest_may;
+	machine.running->waits_for_no_lock = true;
+}
+
+void waits_guest_end(void)
+{
+	machine.running->waits_for_no_lock = false;
+	machine.running->may_call = NULL;
+}

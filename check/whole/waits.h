@@ -10,5 +10,10 @@ void waits_turns_end(void);
 /* It reads: it asks for the file that it reads, and waits for nobody else. */
 void waits_read_begin(void);
 void waits_read_end(void);
+/* A program with the shim reads: the shim looks at the file, and at its own descriptors. It takes
+ * locks that are free. One read
+ * of a file sleeps for the service's answer, for a time that is bounded (preload/run_await.c). */
+void waits_guest_begin(void);
+void waits_guest_end(void);
 
 #endif

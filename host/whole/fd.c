@@ -19,6 +19,8 @@ void *description_new(const struct kind *kind, size_t bytes)
 		machine_fail("there is no memory for a description");
 	d->kind = kind;
 	d->nr = 1;
+	d->number = ++machine.nr_described;
+	d->maker = machine.running ? process_now()->number : 0;
 	machine.nr_descriptions++;
 	return d;
 }
@@ -191,6 +193,11 @@ static unsigned int event_ready(const struct description *d)
 }
 
 static const struct kind event_kind = { "event", event_ready, NULL };
+
+bool fd_event_is(const struct description *d)
+{
+	return d->kind == &event_kind;
+}
 
 int port_event(void)
 {

@@ -217,15 +217,23 @@ static void inode_look(const struct inode *inode, struct port_file *ret)
 		                   .bytes = inode->bytes };
 }
 
+static u32 inode_number_of(const struct description *d)
+{
+	return fd_event_is(d) ? 0 : d->number;
+}
+
 static int fd_look(int err, int fd, struct port_file *ret)
 {
 	struct fd_file *file = fd_file_of(fd);
 
-	if (err)
+	/* The shim looks at its own sockets, and no file system answers for those. */
+	if (err && (file || !process_now()->images[IMAGE_GUEST]))
 		return err;
 	if (!fd_get(fd))
 		return -EBADF;
-	*ret = (struct port_file){ .kind = PORT_FILE_OTHER };
+	/* Each socket has an inode of its own; all events have one. */
+	*ret = (struct port_file){ .kind = PORT_FILE_OTHER, .dev = FILES_DEV_NONE,
+		                   .ino = inode_number_of(fd_get(fd)) };
 	if (file)
 		inode_look(file->inode, ret);
 	return (int)machine_result(0);
@@ -478,6 +486,12 @@ int port_make_folder(const char *path)
 }
 
 /* ---- what other programs do ---- */
+
+int program_open(const char *path, u32 mode)
+{
+	machine_yield();
+	return files_open_at(path, mode);
+}
 
 int program_open_to_write(const char *path)
 {

@@ -16,6 +16,7 @@
 /* The local file system, and one that asks a server. */
 #define FILES_DEV 1u
 #define FILES_DEV_FAR 2u
+#define FILES_DEV_NONE 3u /* of sockets, events and the like */
 
 struct socket;
 struct watch;
@@ -31,6 +32,7 @@ struct fd_file {
 	u32 aim; /* the task that hears of a break; 0: any of the process that took the lease */
 	struct process *taker;
 	bool locks; /* port_lock_file() */
+	u64 position; /* of a program's read(2) */
 };
 
 struct inode {
@@ -92,7 +94,9 @@ void watches_end(struct inode *inode);
 
 /* ---- what other programs do ---- */
 
-/* open(path, O_WRONLY): waits for leases. A descriptor. -ENOENT -EACCES -EMFILE. */
+/* open(2), mode: enum port_mode. To write it waits for leases. A descriptor. -ENOENT -EACCES
+ * -EMFILE. */
+int program_open(const char *path, u32 mode);
 int program_open_to_write(const char *path);
 void program_write(int fd, u64 offset, const void *from, u64 bytes);
 void program_cut(int fd, u64 bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The product's static variables (machine.h): what can be written of its shared object, without
- * what the loader alone writes. Each process has a copy of it.
+ * what the loader alone writes. Each process has a copy of it. The shim is a shared object of its
+ * own, and only the programs that have it have a copy (guest.h).
  */
 #define _GNU_SOURCE
 #include <link.h>
@@ -10,22 +11,26 @@
 
 #include "host/whole/machine.h"
 
-#define PRODUCT "lodic-whole"
-
-static struct {
+struct image {
+	const char *name; /* of the shared object */
 	u8 *at;
 	size_t bytes;
 	u8 *first; /* as it was before anybody ran */
 	u8 *there; /* the copy that stands in the product now */
-} image;
+};
+
+static struct image images[NR_IMAGES] = {
+	[IMAGE_PRODUCT] = { .name = "lodic-whole.so" },
+	[IMAGE_GUEST] = { .name = "lodic-whole-shim.so" },
+};
 
 static int image_look(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
 	u8 *from = NULL, *end = NULL, *relro_end = NULL;
+	struct image *image = arg;
 
 	(void)bytes;
-	(void)arg;
-	if (!strstr(info->dlpi_name, PRODUCT ".so"))
+	if (!strstr(info->dlpi_name, image->name))
 		return 0;
 	for (u32 i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
@@ -40,50 +45,60 @@ static int image_look(struct dl_phdr_info *info, size_t bytes, void *arg)
 	}
 	if (relro_end > from)
 		from = relro_end;
-	image.at = from;
-	image.bytes = end > from ? (size_t)(end - from) : 0;
+	image->at = from;
+	image->bytes = end > from ? (size_t)(end - from) : 0;
 	return 1;
 }
 
 void image_find(void)
 {
-	dl_iterate_phdr(image_look, NULL);
-	if (!image.at)
-		machine_fail("the product's shared object is not loaded");
-	image.first = malloc(image.bytes);
-	if (!image.first)
-		machine_fail("there is no memory for an image");
-	memcpy(image.first, image.at, image.bytes);
+	for (struct image *image = images; image < images + NR_IMAGES; image++) {
+		dl_iterate_phdr(image_look, image);
+		if (!image->at)
+			machine_fail("the shared object %s is not loaded", image->name);
+		image->first = malloc(image->bytes);
+		if (!image->first)
+			machine_fail("there is no memory for an image");
+		memcpy(image->first, image->at, image->bytes);
+	}
 }
 
-u8 *image_new(void)
+u8 *image_new(enum image_of of)
 {
-	u8 *copy = malloc(image.bytes);
+	u8 *copy = malloc(images[of].bytes);
 
 	if (!copy)
 		machine_fail("there is no memory for an image");
-	memcpy(copy, image.first, image.bytes);
+	memcpy(copy, images[of].first, images[of].bytes);
 	return copy;
 }
 
-void image_free(u8 *copy)
+void image_free(enum image_of of, u8 *copy)
 {
-	if (image.there == copy)
-		image.there = NULL;
+	if (images[of].there == copy)
+		images[of].there = NULL;
 	free(copy);
 }
 
 bool image_has(const void *at)
 {
-	return (const u8 *)at >= image.at && (const u8 *)at < image.at + image.bytes;
+	for (const struct image *image = images; image < images + NR_IMAGES; image++)
+		if ((const u8 *)at >= image->at && (const u8 *)at < image->at + image->bytes)
+			return true;
+	return false;
 }
 
+/* A process without the shim leaves another's variables where they are. */
 void image_switch(struct process *to)
 {
-	if (to->image == image.there)
-		return;
-	if (image.there)
-		memcpy(image.there, image.at, image.bytes);
-	memcpy(image.at, to->image, image.bytes);
-	image.there = to->image;
+	for (u32 i = 0; i < NR_IMAGES; i++) {
+		struct image *image = &images[i];
+
+		if (to->images[i] == image->there || !to->images[i])
+			continue;
+		if (image->there)
+			memcpy(image->there, image->at, image->bytes);
+		memcpy(image->at, to->images[i], image->bytes);
+		image->there = to->images[i];
+	}
 }

@@ -121,6 +121,7 @@ void leases_break(struct inode *inode)
 	u64 until = machine.now_ns + LEASE_BREAK_NS;
 
 	inode->nr_writing++; /* nobody gets a lease meanwhile */
+	machine.running->writing = inode;
 	for (struct fd_file *f = inode->open; f; f = f->next)
 		if (f->lease == LEASE_HELD) {
 			f->lease = LEASE_BREAKING;
@@ -134,7 +135,14 @@ void leases_break(struct inode *inode)
 	}
 	for (struct fd_file *f = inode->open; f; f = f->next)
 		lease_none(f);
-	inode->nr_writing--;
+	leases_end(machine.running);
+}
+
+void leases_end(struct task *task)
+{
+	if (task->writing)
+		task->writing->nr_writing--;
+	task->writing = NULL;
 }
 
 int port_lease_aim(int fd, int thread)

@@ -184,13 +184,17 @@ static bool machine_advance(void)
 static void machine_switch(struct task *to)
 {
 	struct task *from = machine.running;
+	int error;
 
 	if (to)
 		image_switch(to->process);
 	if (to == from)
 		return;
 	machine.running = to;
+	guest_switch(from, to);
+	error = errno;
 	fiber_switch(from ? from->fiber : machine.main, to ? to->fiber : machine.main);
+	errno = error;
 }
 
 void machine_yield(void)
@@ -313,15 +317,15 @@ bool machine_fails(enum call call)
 }
 
 /* A call of many errors has as many chances: each error is seen. */
-void machine_one_error(void)
+void machine_one_error(bool guest)
 {
 	u32 nr = 0;
 
 	for (u32 i = 0; i < NR_CALLS; i++)
-		nr += call_is_guest[i] ? 0 : (u32)call_errnos[i].nr;
+		nr += call_is_guest[i] == guest ? (u32)call_errnos[i].nr : 0;
 	nr = (u32)(machine.seed / 2 % nr);
 	for (u32 i = 0; i < NR_CALLS; i++) {
-		if (call_is_guest[i])
+		if (call_is_guest[i] != guest)
 			continue;
 		if (nr < (u32)call_errnos[i].nr) {
 			machine.fault_call = i;
@@ -350,12 +354,16 @@ int machine_fault(enum call call)
 	machine.nr_failed[call]++;
 	machine.nr_failed_by[call][which]++;
 	machine_note("%s: fault %d", call_names[call], can->errnos[which]);
+	if (!machine.in_event)
+		errno = can->errnos[which];
 	return -can->errnos[which];
 }
 
 long machine_result(long result)
 {
 	machine_note("%s = %ld", call_names[machine.running->call], result);
+	if (result < 0 && !machine.in_event)
+		errno = (int)-result; /* as the system's function leaves it */
 	return result;
 }
 
@@ -365,6 +373,7 @@ static void task_ends(struct task *t)
 {
 	task_off(t);
 	mark_end(t);
+	leases_end(t);
 	description_release(t);
 	t->state = TASK_OVER;
 	t->process->nr_tasks--;
@@ -417,7 +426,8 @@ struct process *process_start(const char *name, u32 uid, void (*run)(void *arg),
 		machine_fail("too many processes for the machine");
 	p = &machine.processes[machine.nr_processes++];
 	*p = (struct process){ .number = machine.nr_processes, .uid = uid,
-		               .image = image_new(), .fd_limit = MACHINE_MOST_FDS };
+		               .images = { image_new(IMAGE_PRODUCT) },
+		               .fd_limit = MACHINE_MOST_FDS };
 	snprintf(p->name, sizeof(p->name), "%s-%u", name, p->number);
 	machine_note("process %s starts", p->name);
 	task_start(p, "main", run, arg);
@@ -522,7 +532,9 @@ static void machine_end(void)
 			if (p->fds[fd])
 				fd_close(p, fd);
 		free(p->resume);
-		image_free(p->image);
+		for (u32 k = 0; k < NR_IMAGES; k++)
+			if (p->images[k])
+				image_free(k, p->images[k]);
 	}
 }
 

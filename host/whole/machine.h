@@ -34,11 +34,13 @@
 #define MACHINE_MOST_FDS 256u
 #define MACHINE_MOST_WORDS 8u
 #define MACHINE_MOST_BREAKS 4u
+#define MACHINE_GUEST_WORDS 16u
 
 struct description;
 struct mapping;
 struct fd_process;
 struct heap_block;
+struct inode;
 struct member;
 struct process;
 struct task;
@@ -47,6 +49,9 @@ struct task;
 struct waiters {
 	struct task *first;
 };
+
+/* The product's shared objects: service and clients; the shim, which only some programs have. */
+enum image_of { IMAGE_PRODUCT, IMAGE_GUEST, NR_IMAGES };
 
 enum task_state { TASK_READY, TASK_WAITS, TASK_OVER };
 
@@ -73,14 +78,18 @@ struct task {
 	 * lies in a socket that it closes. */
 	bool (*may_call)(enum call call);
 	bool (*may_close)(const struct description *d, bool unread);
+	bool waits_for_no_lock; /* it may take one that is free */
 	u32 cpu;
 	u32 preempt_off;
 	void *mark; /* port_mark_set() */
+	struct inode *writing; /* it waits for leases of that */
 	/* Signals of leases that break. The queue is small, so that it is soon full. */
 	int breaks[MACHINE_MOST_BREAKS];
 	u32 nr_breaks;
 	bool break_any;
 	void *words[MACHINE_MOST_WORDS]; /* port_word_set() */
+	u64 guest_words[MACHINE_GUEST_WORDS]; /* the shim's words of the thread (guest.c) */
+	u64 nr_reads; /* that the kernel has done for a program with the shim */
 };
 
 /* What comes to pass at a time, by nobody's call: a delay ends, a lease is broken by force. */
@@ -105,7 +114,7 @@ struct process {
 	bool closed;    /* and all its descriptors are */
 	u32 close_order; /* enum close_order, once it is dead */
 	struct event closes;
-	u8 *image;
+	u8 *images[NR_IMAGES]; /* NULL: it does not have that */
 	struct description *fds[MACHINE_MOST_FDS];
 	u32 fd_limit;
 	struct heap_block *heap; /* what it has allocated (heap.c) */
@@ -150,6 +159,7 @@ struct machine {
 	struct event *events;
 	bool in_event; /* what happens now is not by the running task */
 	u32 nr_descriptions; /* that somebody has */
+	u32 nr_described;    /* that there have been */
 	u64 steps; /* accesses and calls so far */
 	u64 most_steps;
 	u32 turn;      /* accesses left until others may run */
@@ -181,8 +191,8 @@ void machine_run(void);
 _Noreturn void machine_fail(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 /* From now on one error of one call is the only one that is drawn. Of all errors each has its turn,
- * at each second seed. */
-void machine_one_error(void);
+ * at each second seed. guest: of the calls that only the shim makes. */
+void machine_one_error(bool guest);
 /* A number below n, from the seed. */
 u32 machine_draw(u32 n);
 /* Is it so, once in so many times as the run has drawn for that fault? */
@@ -241,18 +251,23 @@ static inline struct process *process_now(void)
 
 /* image.c: the product's static variables. */
 void image_find(void);
-u8 *image_new(void);
-void image_free(u8 *image);
+u8 *image_new(enum image_of of);
+void image_free(enum image_of of, u8 *image);
 void image_switch(struct process *to);
 bool image_has(const void *at); /* it is a static variable of the product */
+
+/* guest.c: the shim's words of a thread are those of the task that runs. NULL: of none. */
+void guest_switch(struct task *from, const struct task *to);
 
 /* heap.c, memory.c, thread.c, lease.c: what ends with a process, or with a task. */
 void heap_end(struct process *process);
 u32 heap_nr(const struct process *process); /* blocks */
 void mappings_end(struct process *process);
 u32 mappings_nr(const struct process *process);
+bool mappings_any_file(const struct process *process); /* it has memory of others */
 void words_end(struct task *task);
 void mark_end(struct task *task);
+void leases_end(struct task *task);
 /* socket.c: it is dead, for those that have a descriptor of it. */
 void process_watched(struct process *process);
 
@@ -272,6 +287,8 @@ struct kind {
 struct description {
 	const struct kind *kind;
 	u32 nr;   /* descriptors, and messages under way, that lead here */
+	u32 number; /* no other one has it */
+	u32 maker;  /* the process that has made it */
 	u32 mode; /* enum port_mode */
 	struct waiters waiters;  /* until it is ready */
 	struct member *members;  /* of the sets that watch it (set.c) */
@@ -296,6 +313,7 @@ bool fd_any(const struct process *process);
 /* NULL: there is none. */
 struct description *fd_get(int fd);
 bool fd_file_is(const struct description *d); /* it is of a file (files.c) */
+bool fd_event_is(const struct description *d);
 /* The same, if it is of that kind. */
 void *fd_of(int fd, const struct kind *kind);
 void fd_close(struct process *process, int fd);

@@ -326,6 +326,15 @@ u32 mappings_nr(const struct process *process)
 	return nr;
 }
 
+bool mappings_any_file(const struct process *process)
+{
+	const struct mapping *m = process->mappings;
+
+	while (m && !m->of)
+		m = m->next;
+	return m != NULL;
+}
+
 void mappings_end(struct process *process)
 {
 	while (process->mappings) {

@@ -5,6 +5,7 @@
 
 #include "host/whole/files.h"
 #include "host/whole/machine.h"
+#include "lib/port/guest.h"
 #include "lib/port/listen.h"
 
 /* How many messages wait at one side: few, so that they are soon too many. */
@@ -405,6 +406,24 @@ int port_receive(int fd, struct port_message *ret)
 	message_end(m, s->asks_senders && !ret->ask_who);
 	socket_wake_sender(s);
 	return (int)machine_result(0);
+}
+
+/* What was sent can still be received. */
+void port_hang_up(int socket)
+{
+	struct socket *s, *other;
+
+	machine_pass(CALL_HANG_UP);
+	s = socket_of(socket);
+	other = s ? s->other : NULL;
+	if (!s)
+		return;
+	s->other = NULL;
+	description_changed(&s->d);
+	if (!other)
+		return;
+	other->other = NULL;
+	description_changed(&other->d);
 }
 
 int port_stop_receiving(int fd)

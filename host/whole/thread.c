@@ -52,6 +52,8 @@ void port_lock_take(struct port_lock *lock)
 	machine_pass(CALL_LOCK_TAKE);
 	if (l->holder == machine.running)
 		machine_fail("a thread takes a lock that it has");
+	if (l->holder && machine.running->waits_for_no_lock)
+		machine_fail("a thread waits for a lock, which another one has");
 	while (l->holder)
 		task_wait(&l->waiters, NS_NEVER);
 	l->holder = machine.running;
@@ -217,6 +219,15 @@ static u32 word_number(struct port_word *word)
 		word->made = ++p->nr_words;
 	}
 	return (u32)word->made - 1;
+}
+
+bool port_word_make(struct port_word *word)
+{
+	machine_pass(CALL_WORD_MAKE);
+	if (machine_fails(CALL_WORD_MAKE))
+		return false;
+	word_number(word);
+	return true;
 }
 
 void *port_word_get(struct port_word *word)
