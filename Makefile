@@ -35,7 +35,7 @@ help:
 	@echo 'make soak-holds         2,000 kills among holders; 10^6 random requests, twice'
 	@echo 'make soak-move          10^6 blocks move under readers that pin, view, read and die'
 	@echo 'make soak-whole         10^6 schedules of service and readers on a simulated machine'
-	@echo 'make mutants            generated mutants of core/: does the checker see each one?'
+	@echo 'make mutants            generated mutants of core/ or lib/: is each seen?'
 	@echo 'make figures            figures of the papers from the model, into $(BUILD)/figures/'
 	@echo 'make bench              what this machine measures, into bench/results/'
 	@echo 'make bench-apps         fio, db_bench, DuckDB, nginx: with and without lodic run'

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Small changes of core/, thousands of them: does lodic-check or a unit test see each one?
+"""Small changes of core/ or lib/, thousands of them: does a search or a unit test see each one?
 
-    make mutants                                  all orders, and 400 changes of the logic
+    make mutants                                  of core/: all orders, and 400 other changes
+    make mutants ARGS='--file lib/'               of lib/: 400
     make mutants ARGS='--sample 100 --seed 7'     fewer, and others
     make mutants ARGS='--kind order --file core/cache/'
     make mutants ARGS='--open --seconds 300'      longer, without those that are known to escape
@@ -11,6 +12,7 @@
 
 It changes a copy of core/ below build/mutants, and builds one lodic-check and unit tests that have
 all mutants. It sees once what each scenario and each unit test reaches, and runs each mutant there.
+With --file lib/... it does the same with lib/ and lodic-whole.
 Ctrl-C ends it at any time. The next call goes on there, as long as no source has changed. Escaped
 mutants that change nothing stand in check/equivalent.toml, each with the reason.
 """
@@ -27,6 +29,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [str(ROOT / "check" / "generated"), WHEELS]
 
 try:
+    import product
     import report
     import run
     import tree
@@ -45,7 +48,7 @@ def parse_options():
     parser.add_argument("--file", default="", metavar="START",
                         help="only of files whose path begins so")
     parser.add_argument("--sample", type=int, default=400, metavar="N",
-                        help="so many mutants of the logic; 0: all (default: 400)")
+                        help="so many mutants, besides orders; 0: all (default: 400)")
     parser.add_argument("--seed", type=int, default=1, metavar="N",
                         help="which ones (default: 1)")
     parser.add_argument("--seconds", type=int, default=60, metavar="N",
@@ -89,31 +92,54 @@ def drawn(mutants, options, reached):
     chosen = [m for m in mutants if m.number in reached and m.file.startswith(options.file) and
               options.kind in (None, m.kind)]
     orders = [m for m in chosen if m.kind == "order"]
-    logic = sorted((m for m in chosen if m.kind == "logic"), key=chance)
+    logic = sorted((m for m in chosen if m.kind != "order"), key=chance)
     listed = report.read_equivalent() if options.open else ()
     return [m for m in orders + logic[:options.sample or None]
             if report.name_of(m) not in listed]
 
 
-def see(seen, program, jobs):
-    if seen.load():
-        return
-    cases = program.cases()
-    progress = Progress("what each scenario reaches", len(cases))
-    run.in_threads(jobs, program, lambda case: seen.look(program, case), cases,
-                   lambda nr, _: progress.tell(nr))
-    seen.save()
+class Core:
+    """Mutants of core/, for lodic-check and unit tests."""
+
+    kinds = report.KINDS
+
+    def __init__(self, folder, jobs):
+        self.jobs = jobs
+        self.built = tree.build(folder, jobs)
+        self.program = run.Program(self.built.program)
+        self.seen = run.Seen(folder, self.built.state)
+        self.journal = run.Journal(folder, self.built.state)
+        self.units = unit.Units(folder, self.built.ninja, self.program)
+
+    def look(self, progress):
+        """What each scenario and each unit test reaches."""
+        if not self.seen.load():
+            cases = self.program.cases()
+            tell = progress("what each scenario reaches", len(cases)).tell
+            run.in_threads(self.jobs, self.program,
+                           lambda case: self.seen.look(self.program, case), cases,
+                           lambda nr, _: tell(nr))
+            self.seen.save()
+        if not self.units.load():
+            tell = progress("what each unit test reaches", len(self.built.units)).tell
+            run.in_threads(self.jobs, self.program, self.units.look, self.built.units,
+                           lambda nr, _: tell(nr))
+            self.units.save()
+
+    def reached(self):
+        return self.seen.reached()
+
+    def judge(self, mutant, seconds):
+        return run.judge(self.program, self.seen, self.units, mutant, seconds)
+
+    def show(self, mutant):
+        for case in self.seen.cases(mutant.number)[:5]:
+            yield (f"LODIC_GENERATED={mutant.number} {self.built.program} --scenario "
+                   f"{case.scenario} --scheme {case.scheme}")
 
 
-def see_units(units, names, jobs):
-    if units.load():
-        return
-    progress = Progress("what each unit test reaches", len(names))
-    run.in_threads(jobs, units.program, units.look, names, lambda nr, _: progress.tell(nr))
-    units.save()
-
-
-def run_all(program, seen, units, journal, mutants, options):
+def run_all(subject, mutants, options):
+    journal = subject.journal
     todo = [m for m in mutants if not journal.settled(m, options.seconds)]
     progress = Progress("mutants", len(todo))
     nr = {"caught": 0, "escaped": 0}
@@ -123,18 +149,17 @@ def run_all(program, seen, units, journal, mutants, options):
         nr[row["verdict"]] += 1
         progress.tell(done, f"; {nr['caught']} caught, {nr['escaped']} escaped")
 
-    run.in_threads(options.jobs, program,
-                   lambda m: run.judge(program, seen, units, m, options.seconds), todo, tell)
+    run.in_threads(options.jobs, subject.program,
+                   lambda m: subject.judge(m, options.seconds), todo, tell)
 
 
-def show_one(built, seen, number):
-    mutant = next((m for m in built.mutants if m.number == number), None)
+def show_one(subject, number):
+    mutant = next((m for m in subject.built.mutants if m.number == number), None)
     if mutant is None:
         sys.exit(f"mutate: there is no mutant {number}")
     print(f"{mutant.file}:{mutant.line}: {mutant.function}: {mutant.change}")
-    for case in seen.cases(number)[:5]:
-        print(f"  LODIC_GENERATED={number} {built.program} --scenario {case.scenario} "
-              f"--scheme {case.scheme}")
+    for line in subject.show(mutant):
+        print(f"  {line}")
     print(report.entry_of(mutant))
 
 
@@ -142,24 +167,22 @@ def main():
     options = parse_options()
     folder = pathlib.Path(options.build).resolve() / "mutants"
     folder.mkdir(parents=True, exist_ok=True)
-    built = tree.build(folder, options.jobs)
+    kind_of = product.Library if options.file.startswith("lib/") else Core
+    subject = kind_of(folder, options.jobs)
+    built = subject.built
     for function in built.unread:
         print(f"mutate: not read, so without mutants: {function}", file=sys.stderr)
-    program = run.Program(built.program)
-    seen, journal = run.Seen(folder, built.state), run.Journal(folder, built.state)
-    units = unit.Units(folder, built.ninja, program)
-    see(seen, program, options.jobs)
-    see_units(units, built.units, options.jobs)
+    subject.look(Progress)
     if options.show is not None:
-        show_one(built, seen, options.show)
+        show_one(subject, options.show)
         return
-    reached = seen.reached()
+    reached = subject.reached()
     mutants = drawn(built.mutants, options, reached)
     if not options.report:
-        run_all(program, seen, units, journal, mutants, options)
+        run_all(subject, mutants, options)
     told = [m for m in built.mutants if m.file.startswith(options.file) and
             options.kind in (None, m.kind)]
-    report.show(told, built.mutants, journal, reached, options.json, options.unreached)
+    report.show(told, built.mutants, subject.journal, reached, options.json, options.unreached)
 
 
 if __name__ == "__main__":

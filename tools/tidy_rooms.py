@@ -52,7 +52,7 @@ ROOMS = [
     Room("host/check/", "the host that searches schedules", (*HOST, "host/fiber/")),
     Room("host/sim/", "the host that counts what many CPUs would cost", (*HOST, "host/fiber/")),
     Room("check/", "`lodic-check`: scenarios, the oracle, `mutants/`, rules broken by hand; "
-         "`generated/`, mutants of core's text",
+         "`generated/`, mutants of core's and lib's text",
          ("core/", *HOST, "host/check/", "include/"), ("tree_sitter", "tree_sitter_c")),
     Room("preload/run_recorded.h", "what a recorded program did: the shim writes it, `lodic-sim` "
          "reads it", ()),

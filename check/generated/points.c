@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static uint32_t nobody_asks[GENERATED_MAX];
+static unsigned int nobody_asks[GENERATED_MAX];
 
-uint32_t generated_now;
-uint32_t *generated_seen = nobody_asks;
+unsigned int generated_now;
+unsigned int *generated_seen = nobody_asks;
 
 /* Before main(), so that all processes of the program share the file. */
 __attribute__((constructor)) static void generated_begin(void)
@@ -23,7 +23,7 @@ __attribute__((constructor)) static void generated_begin(void)
 	int fd;
 
 	if (number)
-		generated_now = (uint32_t)strtoul(number, NULL, 10);
+		generated_now = (unsigned int)strtoul(number, NULL, 10);
 	if (!path)
 		return;
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What generated mutants ask at run time: am I on? Only the copy of core/ that check/mutate.py
- * makes has this, and its lodic-check. The environment chooses:
+ * What generated mutants ask at run time: am I on? Only the copies of core/ and of lib/ that
+ * check/mutate.py makes have this, and their searches. The environment chooses:
  *
  *   LODIC_GENERATED=N       mutant N is on
  *   LODIC_GENERATED_SEEN=F  the file F becomes GENERATED_MAX numbers of 4 bytes: how often
@@ -11,14 +11,14 @@
 #define LODIC_CHECK_GENERATED_POINTS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-#define GENERATED_MAX 16384u
+/* No header of the C library: this comes before a file says which of its features it wants. */
+#define GENERATED_MAX 32768u
 
-extern uint32_t generated_now;
-extern uint32_t *generated_seen;
+extern unsigned int generated_now;
+extern unsigned int *generated_seen;
 
-static inline bool generated_at(uint32_t number)
+static inline _Bool generated_at(unsigned int number)
 {
 	generated_seen[number]++;
 	return __builtin_expect(generated_now == number, 0);

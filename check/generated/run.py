@@ -61,10 +61,8 @@ class Program:
         lines = done.stdout.decode().split("\n\n", maxsplit=1)[0].splitlines()[1:]
         return [Case(*line.split()[:2]) for line in lines]
 
-    def run(self, case, schedules, seed, cpu_limit, memory="all", **environment):
-        words = [self.path, "--scenario", case.scenario, "--scheme", case.scheme, "--schedules",
-                 str(schedules), "--seed", str(seed), "--jobs", "1", "--json", "--memory",
-                 memory]
+    def start(self, words, cpu_limit, environment):
+        """What it prints of its JSON, its seconds of CPU, and whether these were too many."""
         limits = (f"ulimit -c 0; ulimit -t {cpu_limit}; ulimit -v {MEMORY_KIB}; "
                   "exec \"$@\"")
         with self.lock:
@@ -90,11 +88,18 @@ class Program:
         if self.stopping:
             raise Stopped
         cpu = usage.ru_utime + usage.ru_stime
+        return text, cpu, cpu >= 0.9 * cpu_limit
+
+    def run(self, case, schedules, seed, cpu_limit, memory="all", **environment):
+        words = [self.path, "--scenario", case.scenario, "--scheme", case.scheme, "--schedules",
+                 str(schedules), "--seed", str(seed), "--jobs", "1", "--json", "--memory",
+                 memory]
+        text, cpu, hung = self.start(words, cpu_limit, environment)
         try:
             rows = json.loads(text)["results"]
         except ValueError:
             rows = None
-        return Ended(rows, cpu, cpu >= 0.9 * cpu_limit)
+        return Ended(rows, cpu, hung)
 
 
 class Seen:

@@ -7,6 +7,8 @@ where generated_at(N) is true it does what mutant N does. So one build serves al
   order   an acquire, a release or a fence is weaker, or is left out
   logic   a statement is dropped; a condition is negated; an operand of && or || is dropped; two
           statements change places; a constant or a comparison is off by one
+  flow    an if becomes an else-if of the one before it; a loop ends with its first match; a
+          statement moves behind the next call
 
 Oracles have no mutants: functions named *_check, CHECK and DCHECK.
 """
@@ -42,6 +44,8 @@ LOOPS = {"while_statement", "for_statement", "do_statement"}
 PLACES = {"expression_statement", "if_statement", "switch_statement", *LOOPS}
 LISTS = {"compound_statement", "case_statement"}
 JUMPS = {"break_statement", "continue_statement", "goto_statement"}
+LEAVES = {"return_statement", *JUMPS}
+FAR = 3 # statements between one that moves and the call behind which it moves
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 SHOWN_COLUMNS = 100
 
@@ -90,6 +94,24 @@ def is_boolean(node):
         return node.child(0).type == "!"
     return node.type == "binary_expression" and node.child(1).type in (
         "&&", "||", "==", "!=", *COMPARISONS)
+
+
+def leaves(node):
+    """Does it always end with a jump?"""
+    if node.type == "compound_statement":
+        inside = [child for child in node.named_children if child.type != "comment"]
+        return bool(inside) and leaves(inside[-1])
+    return node.type in LEAVES
+
+
+def is_plain_if(node):
+    """An if without else that goes on behind it."""
+    return (node.type == "if_statement" and node.child_by_field_name("alternative") is None and
+            not leaves(node.child_by_field_name("consequence")))
+
+
+def has_call(node):
+    return any(n.type == "call_expression" for n in live_parts(node))
 
 
 def is_oracle(node):
@@ -177,7 +199,8 @@ def dead_functions(files, outside=frozenset()):
 class Generator:
     """Goes over files and numbers their mutants, from 1."""
 
-    def __init__(self):
+    def __init__(self, orders=True):
+        self.orders = orders
         self.mutants = []
         self.unread = []  # functions that the parser does not understand
         self.file = self.function = None
@@ -223,7 +246,8 @@ class Generator:
         return kind in JUMPS or kind in LOOPS
 
     def swap(self, one, two):
-        if commute(one, two) or any(n.type == "labeled_statement" for n in below(two)):
+        if commute(one, two) or any(n.type == "labeled_statement" or
+                                    n.type.startswith("preproc_") for n in below(two)):
             return
         at = self.add(one, "logic", f"swapped: {shown(one)} | {shown(two)}")
         self.before.setdefault(one.id, []).append(f"{{ if ({at}) {said(two)} }} ")
@@ -238,6 +262,53 @@ class Generator:
             if good and last is not None:
                 self.swap(last, child)
             last = child if good else None
+
+    # ---- flow ----
+
+    def else_if(self, one, two):
+        at = self.add(two, "flow", f"else if: {shown(two)} after {shown(one)}")
+        was = f"was_{len(self.mutants)}_"
+        self.before.setdefault(one.id, []).append(f"_Bool {was} = 0; ")
+        self.wrap(one.child_by_field_name("condition"),
+                  lambda inner: f"({was} = !!({inner}))")
+        self.wrap(two, lambda inner: f"{{ if (!({at} && {was})) {inner} }}")
+
+    def move(self, one, behind):
+        at = self.add(one, "flow", f"moved: {shown(one)} behind {shown(behind)}")
+        self.wrap(one, lambda inner: f"{{ if (!{at}) {inner} }}")
+        self.wrap(behind, lambda inner: f"{{ {inner} if ({at}) {said(one)} }}")
+
+    def flows(self, node):
+        """Of the statements of a list."""
+        places = [child for child in node.named_children if child.type != "comment"]
+        for i, one in enumerate(places):
+            if one.type not in PLACES or is_oracle(one):
+                continue
+            if (i + 1 < len(places) and is_plain_if(one) and
+                    places[i + 1].type == "if_statement"):
+                self.else_if(one, places[i + 1])
+            if one.type == "expression_statement":
+                self.move_far(one, places[i + 1:i + 2 + FAR])
+
+    def move_far(self, one, behind):
+        """Past what makes no call. The next statement alone is a swap."""
+        for i, two in enumerate(behind):
+            if two.type not in PLACES or is_oracle(two):
+                return
+            if has_call(two):
+                if i > 0:
+                    self.move(one, two)
+                return
+
+    def first_match(self, loop):
+        body = loop.child_by_field_name("body")
+        inside = body.named_children if body.type == "compound_statement" else [body]
+        for node in inside:
+            if not is_plain_if(node):
+                continue
+            at = self.add(node, "flow", f"first match ends it: {shown(node)}")
+            self.wrap(node.child_by_field_name("consequence"),
+                      lambda inner, at=at: f"{{ {inner} if ({at}) break; }}")
 
     # ---- expressions ----
 
@@ -295,17 +366,23 @@ class Generator:
         if node.type in FIXED or is_oracle(node):
             return
         condition = node.child_by_field_name("condition")
-        if condition is not None and node.type != "switch_statement":
+        if condition is not None and node.type not in ("switch_statement", "preproc_if"):
             self.negate(condition)
         if self.is_static(node):
             return
         if node.type in LISTS:
             self.swaps(node)
+            self.flows(node)
+        if node.type in LOOPS:
+            self.first_match(node)
         if self.may_drop(node):
             self.drop(node)
         self.expression(node)
         for child in node.children:
             if node.type == "case_statement" and child == node.child_by_field_name("value"):
+                continue
+            if node.type.startswith("preproc_") and child in (
+                    node.child_by_field_name("name"), node.child_by_field_name("condition")):
                 continue
             self.visit(child)
 
@@ -317,7 +394,8 @@ class Generator:
     def expression(self, node):
         kind = node.type
         if kind == "call_expression":
-            self.order(node)
+            if self.orders:
+                self.order(node)
         elif kind == "binary_expression":
             sign = node.child(1).type
             if sign in ("&&", "||"):
@@ -332,6 +410,7 @@ class Generator:
             self.constant(node)
         elif (kind == "identifier" and CONSTANT.match(node.text.decode()) and
               node.text.decode() not in NO_CONSTANT and
+              node.parent.type != "concatenated_string" and
               not (node.parent.type == "call_expression" and
                    node.parent.child_by_field_name("function") == node)):
             self.constant(node)
@@ -368,10 +447,11 @@ class Generator:
                 file.text[root.end_byte:].decode())
 
 
-def generate(texts, outside=frozenset()):
-    """({path: text with mutants}, mutants, functions not read) of {path: C text}."""
+def generate(texts, outside=frozenset(), orders=True):
+    """({path: text with mutants}, mutants, functions not read) of {path: C text}. orders: has it
+    mutants of that kind?"""
     files = [File(path, text) for path, text in sorted(texts.items())]
     dead = dead_functions(files, outside)
-    generator = Generator()
+    generator = Generator(orders)
     changed = {file.path: generator.change(file, dead) for file in files}
     return changed, generator.mutants, generator.unread

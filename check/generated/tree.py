@@ -46,10 +46,10 @@ def put(path, content):
         path.write_text(content)
 
 
-def state_of():
+def state_of(places=None):
     """A number for the text that decides how mutants fare."""
     digest = hashlib.sha256()
-    for place in DECISIVE:
+    for place in places or DECISIVE:
         top = ROOT / place
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
             if path.is_file() and path.suffix in DECISIVE_SUFFIXES:
@@ -65,9 +65,9 @@ def read_core():
             if str(path.relative_to(ROOT)) not in NO_MUTANTS}
 
 
-def words_outside():
+def words_of(places):
     words = set()
-    for place in OTHERS:
+    for place in places:
         for path in (ROOT / place).rglob("*.[ch]"):
             words.update(re.findall(r"\w+", path.read_text()))
     return words
@@ -132,20 +132,24 @@ def unit_tests(ninja):
                    if len(command) == 1 and ninja / "tests" in pathlib.Path(command[0]).parents})
 
 
-def compiled(ninja):
-    """The files of core/ that went into lodic-check."""
+def compiled(ninja, top):
+    """The files below that folder that went into what is built."""
     done = subprocess.run(["ninja", "-C", str(ninja), "-t", "deps"], stdout=subprocess.PIPE,
                           check=True)
-    return set(re.findall(r"/(core/\S+\.[ch])$", done.stdout.decode(), re.MULTILINE))
+    return set(re.findall(rf"/({top}/\S+\.[ch])$", done.stdout.decode(), re.MULTILINE))
+
+
+def check_room(mutants):
+    most = int(re.search(r"GENERATED_MAX (\d+)", POINTS_H.read_text())[1])
+    if len(mutants) >= most:
+        raise Failed(f"{len(mutants)} mutants; {POINTS_H} has room for {most}")
 
 
 def build(folder, jobs):
     """Makes folder/tree and folder/ninja; returns what there is to run."""
     tree, ninja = folder / "tree", folder / "ninja"
-    changed, mutants, unread = text.generate(read_core(), words_outside())
-    most = int(re.search(r"GENERATED_MAX (\d+)", POINTS_H.read_text())[1])
-    if len(mutants) >= most:
-        raise Failed(f"{len(mutants)} mutants; {POINTS_H} has room for {most}")
+    changed, mutants, unread = text.generate(read_core(), words_of(OTHERS))
+    check_room(mutants)
     write(tree, changed)
     if not (ninja / "build.ninja").exists():
         shutil.rmtree(ninja, ignore_errors=True)
@@ -155,7 +159,7 @@ def build(folder, jobs):
     units = unit_tests(ninja)  # after what ninja has set up anew
     run(["ninja", "-C", ninja, f"-j{jobs}", *units],
         folder / "units.log")
-    there = compiled(ninja)
+    there = compiled(ninja, "core")
     mutants = [m for m in mutants if m.file in there]
     put(folder / "mutants.json", json.dumps([m._asdict() for m in mutants], indent=0))
     return Built(ninja, ninja / "lodic-check", units, mutants, unread, state_of())

@@ -28,6 +28,7 @@ struct shared {
 	struct tally tallies[OPTIONS_MOST_JOBS];
 };
 
+struct search_watch search_watch;
 static volatile sig_atomic_t interrupted;
 
 static void on_signal(int number)
@@ -115,7 +116,11 @@ static void work(const struct options *o, struct shared *shared, u32 job)
 	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 	signal(SIGINT, SIG_IGN); /* the parent kills this process */
 	for (u64 i = job; i < o->schedules && o->seed + i < shared->failing; i += o->jobs) {
+		if (search_watch.wants && !search_watch.wants(o->seed + i))
+			continue;
 		schedule(o, o->seed + i, t);
+		if (search_watch.ran)
+			search_watch.ran(o->seed + i);
 		if (t->failed) {
 			shared->failing = t->seed;
 			break;

@@ -18,6 +18,13 @@ struct tally {
 	u64 nr_failed_by[NR_CALLS][CALL_MOST_ERRNOS];
 };
 
+/* Called for single schedules, in their process; NULL: nobody asks. wants(): does it run? */
+struct search_watch {
+	bool (*wants)(u64 seed);
+	void (*ran)(u64 seed);
+};
+extern struct search_watch search_watch;
+
 /* Runs the schedules. Of those that fail the first one is told, whichever process ran it. false:
  * the search was stopped before its end. */
 bool search_run(const struct options *o, struct tally *ret_all);

@@ -150,6 +150,7 @@ MUTANTS = {
     "operand dropped: b of c && b": (1, "and or 2 or 3"),
     'dropped: say("or");': (1, "and 2 3"),
     f"swapped: {IF_AND} | {IF_OR}": (1, "or and 2 or 3"),
+    f"else if: {IF_OR} after {IF_AND}": (1, "and 2 or 3"),
     f"swapped: {IF_OR} | {WHILE}": (1, "and or 2 3"),
     f"dropped: {WHILE}": (1, "and or 1 or 2"),
     "negated: a < LIMIT": (1, "and or 1 or 2"),
@@ -167,6 +168,7 @@ MUTANTS = {
     "off by one: 1 in p[1] = 6": None,  # past the end
     "off by one: 6 in p[1] = 6": (2, "end 5 7"),
     "swapped: p[1] = 6; | say(\"end\");": (2, "end 5 6"),
+    "moved: p[0] = 5; behind say(\"end\");": (2, "end 5 6"),
     "negated: few": (3, "011"),
     "comparison: few > 1 with >=": (3, "111"),
     "off by one: 1 in few ? few > 1 : true": (3, "100"),
@@ -174,14 +176,67 @@ MUTANTS = {
 }
 
 
-class Generated(unittest.TestCase):
+FLOW = r"""
+static int sum(const int *v, int nr)
+{
+	int all = 0;
+
+	for (int i = 0; i < nr; i++)
+		if (v[i] > 1)
+			all += v[i];
+	return all;
+}
+
+static void moves(int *v)
+{
+	v[0] = 1;
+	v[1] = 2;
+	if (v[2]) {
+		v[3] = 4;
+		return;
+	}
+#ifdef LIMIT
+	say("some");
+#endif
+	v[1] = 3;
+	if (v[0] == 1)
+		v[0] = 5;
+	if (v[0] == 5)
+		v[1] += sum(v, 4);
+	if (v[1])
+		return;
+	v[3] = 7;
+}
+"""
+FLOW_MAIN = r"""
+int main(void)
+{
+	int v[4] = { 0, 0, 0, 2 };
+
+	moves(v);
+	printf("%d %d %d\n", v[0], v[1], sum(v, 4));
+	return 0;
+}
+"""
+FLOW_GOOD = "some 5 13 20"
+FLOW_MUTANTS = {
+    "first match ends it: if (v[i] > 1) all += v[i];": "some 5 8 5",
+    "else if: if (v[0] == 5) v[1] += sum(v, 4); after if (v[0] == 1) v[0] = 5;": "some 5 3 10",
+    "else if: if (v[1]) return; after if (v[0] == 5) v[1] += sum(v, 4);": "some 5 13 25",
+    "moved: v[1] = 3; behind if (v[0] == 5) v[1] += sum(v, 4);": "some 5 3 10",
+}
+
+
+class Built(unittest.TestCase):
+    source, main = "", ""
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="lodic-generated-")
-        changed, cls.mutants, cls.unread = text.generate({"a.c": ORDER + LOGIC})
+        changed, cls.mutants, cls.unread = text.generate({"a.c": cls.source})
         source = pathlib.Path(cls.folder.name) / "a.c"
         cls.program = source.with_suffix("")
-        source.write_text(HOST + changed["a.c"] + MAIN)
+        source.write_text(HOST + changed["a.c"] + cls.main)
         subprocess.run([*CC, "-std=gnu11", "-O1", "-w", f"-I{ROOT}", "-o", cls.program, source,
                         ROOT / "check/generated/points.c"], check=True)
 
@@ -193,6 +248,25 @@ class Generated(unittest.TestCase):
         done = subprocess.run([self.program], stdout=subprocess.PIPE, check=True, timeout=60,
                               env={"LODIC_GENERATED": str(number)})
         return [part.strip() for part in done.stdout.decode().split("|")]
+
+
+class Flow(Built):
+    source, main = FLOW, FLOW_MAIN
+
+    def test_no_mutant_changes_nothing(self):
+        self.assertEqual(self.unread, [])
+        self.assertEqual(self.said(0), [FLOW_GOOD])
+
+    def test_each_mutant_does_what_it_says(self):
+        there = {m.change: m.number for m in self.mutants if m.kind == "flow"}
+        self.assertEqual(sorted(there), sorted(FLOW_MUTANTS))
+        for change, said in FLOW_MUTANTS.items():
+            with self.subTest(mutant=change):
+                self.assertEqual(self.said(there[change]), [said])
+
+
+class Generated(Built):
+    source, main = ORDER + LOGIC, MAIN
 
     def test_no_mutant_changes_nothing(self):
         self.assertEqual(self.unread, [])
