@@ -31,10 +31,13 @@ int main(int argc, char **argv)
 		fflush(stdout);
 	}
 	image_find();
+	messages_begin();
 	is_whole = search_run(&o, &all);
 	report_tally(&o, &all, is_whole);
-	if (o.coverage)
+	if (o.coverage) {
 		nr_empty = coverage_print(&all, o.json ? stderr : stdout);
+		nr_empty += messages_print(&all, o.json ? stderr : stdout);
+	}
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		perror("lodic-whole: stdout");
 		return 1;

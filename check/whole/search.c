@@ -44,6 +44,10 @@ static void draw_faults(const struct options *o)
 	for (u32 i = 0; i < NR_FAULTS; i++)
 		if (machine_draw(2))
 			machine.rate[i] = (u32)16 << machine_draw(8);
+	if (machine.rate[FAULT_DEATH] && machine_draw(4) == 0) {
+		machine.deaths_at_send = true;
+		machine.rate[FAULT_DEATH] = (u32)4 << machine_draw(6);
+	}
 	if (machine.seed % 2) {
 		if (machine_draw(2)) /* nothing else gets into its way */
 			memset(machine.rate, 0, sizeof(machine.rate));
@@ -77,6 +81,9 @@ static void tally_add_run(struct tally *t)
 		for (u32 k = 0; k < CALL_MOST_ERRNOS; k++)
 			t->nr_failed_by[i][k] += machine.nr_failed_by[i][k];
 	}
+	for (u32 i = 0; i < MESSAGE_MOST_KINDS; i++)
+		for (u32 k = 0; k < NR_MESSAGE_FATES; k++)
+			t->nr_messages[i][k] += machine.nr_messages[i][k];
 	t->nr_reads += world.nr_reads;
 	t->nr_pins += world.nr_pins;
 	t->nr_services += world.nr_services;
@@ -145,6 +152,9 @@ static void tally_add(struct tally *all, const struct tally *t)
 		for (u32 k = 0; k < CALL_MOST_ERRNOS; k++)
 			all->nr_failed_by[i][k] += t->nr_failed_by[i][k];
 	}
+	for (u32 i = 0; i < MESSAGE_MOST_KINDS; i++)
+		for (u32 k = 0; k < NR_MESSAGE_FATES; k++)
+			all->nr_messages[i][k] += t->nr_messages[i][k];
 	if (!t->failed || (all->failed && all->seed < t->seed))
 		return;
 	all->failed = true;

@@ -16,6 +16,7 @@ struct tally {
 	u64 nr_faults[NR_FAULTS];
 	u64 nr_called[NR_CALLS];
 	u64 nr_failed_by[NR_CALLS][CALL_MOST_ERRNOS];
+	u64 nr_messages[MESSAGE_MOST_KINDS][NR_MESSAGE_FATES];
 };
 
 /* Called for single schedules, in their process; NULL: nobody asks. wants(): does it run? */
@@ -35,5 +36,10 @@ void report_tally(const struct options *o, const struct tally *all, bool is_whol
 /* coverage.c. How many calls, and errors of calls, had no turn and have no reason for it. Calls
  * that were made in spite of a reason count as well. */
 u32 coverage_print(const struct tally *all, FILE *to);
+
+/* messages.c. Before the search: messages are counted. */
+void messages_begin(void);
+/* As coverage_print(): what has befallen no message of its kind, and has no reason. */
+u32 messages_print(const struct tally *all, FILE *to);
 
 #endif

@@ -249,12 +249,15 @@ static void machine_resume(void *of)
 	process->resume = NULL;
 }
 
-/* Somebody whom the scenario lets die, or stop. */
+/* Somebody whom the scenario lets die, or stop: each second time the one that makes the call. It
+ * may be about to send something, and dies seldom enough then. */
 static struct process *machine_victim(void)
 {
-	struct process *mortal[MACHINE_MOST_PROCESSES];
+	struct process *mortal[MACHINE_MOST_PROCESSES], *now = process_now();
 	u32 nr = 0;
 
+	if (machine_draw(2) == 0 && now->mortal && !now->dead)
+		return now;
 	for (u32 i = 0; i < machine.nr_processes; i++)
 		if (machine.processes[i].mortal && !machine.processes[i].dead)
 			mortal[nr++] = &machine.processes[i];
@@ -276,7 +279,8 @@ static void machine_disturb(enum call call)
 	bool may_hang = call_marks[call] == CALL_MARK_HANGS && !machine.running->may_close;
 	struct process *victim;
 
-	if (machine_draws(FAULT_DEATH)) {
+	if ((!machine.deaths_at_send || machine.running->sends) &&
+	    machine_draws(FAULT_DEATH)) {
 		victim = machine_victim();
 		if (victim)
 			process_kill(victim);
@@ -487,6 +491,7 @@ static void process_ends(struct process *p, int status)
 	p->dead = true;
 	p->status = status;
 	p->close_order = machine_draw(NR_CLOSE_ORDERS);
+	socket_process_ends(p);
 	image_switch(p); /* a task may wait for a static variable */
 	for (struct task *t = p->tasks; t; t = t->next)
 		if (t->state != TASK_OVER)

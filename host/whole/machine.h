@@ -26,6 +26,7 @@
 
 #include "host/fiber/fiber.h"
 #include "host/host.h"
+#include "host/whole/messages.h"
 
 #define NS_NEVER UINT64_MAX
 #define NS_PER_US ((u64)1000)
@@ -74,6 +75,7 @@ struct task {
 	struct task *next_on;
 	struct waiters over; /* who joins it */
 	enum call call; /* until machine_result() */
+	u32 sends; /* the kind of message that it is about to send */
 	/* Rules of the scenario's; NULL: any. The second one says what it may close; unread: what
 	 * lies in a socket that it closes. */
 	bool (*may_call)(enum call call);
@@ -166,6 +168,7 @@ struct machine {
 	u32 turn_most; /* drawn for a run */
 	u32 nr_cpus;
 	u32 rate[NR_FAULTS]; /* one in so many draws; 0: never */
+	bool deaths_at_send; /* death comes to nobody but when a message is about to be sent */
 	u32 fault_call;  /* enum call: the one that fails; NR_CALLS: each may */
 	u32 fault_which; /* of its errnos; CALL_MOST_ERRNOS: any of them */
 	bool faults_end;     /* from now on nothing fails: what remains must get well */
@@ -173,6 +176,7 @@ struct machine {
 	u64 nr_failed[NR_CALLS]; /* by FAULT_ERRNO */
 	u64 nr_failed_by[NR_CALLS][CALL_MOST_ERRNOS];
 	u64 nr_faults[NR_FAULTS]; /* that have come true */
+	u64 nr_messages[MESSAGE_MOST_KINDS][NR_MESSAGE_FATES];
 	u64 hash; /* of all that has happened */
 	bool failed;
 	char what[200];

@@ -16,6 +16,8 @@ struct message {
 	size_t bytes;
 	struct description *fds[PORT_MOST_FDS];
 	u32 nr_fds;
+	struct message_name name;
+	u64 sent_ns;
 	bool said;
 	struct port_peer sender;
 	u8 data[];
@@ -26,9 +28,11 @@ struct socket {
 	struct socket *other; /* NULL: it is not connected, or the other side has gone */
 	bool connected, deaf; /* it was once; port_stop_receiving() */
 	bool asks_senders, not_accepted;
+	bool ended; /* with its process */
 	bool reset; /* the other side has gone and left messages unread; told once, and first */
 	struct message *first;
 	u32 nr_messages;
+	struct messages messages;
 	struct port_peer owner, peer; /* by whom the two sides were connected */
 	struct process *peer_process;
 	/* Listening. */
@@ -68,12 +72,28 @@ static void message_end(struct message *m, bool unread)
 	free(m);
 }
 
+static void messages_fates(const struct socket *s, enum message_fate fate)
+{
+	for (const struct message *m = s->first; m; m = m->next)
+		messages_fate(m->name.kind, fate);
+}
+
+/* Somebody who lives hangs up. */
+static void socket_gives_up(const struct socket *s, const struct socket *other)
+{
+	messages_owed_fate(&other->messages, MESSAGE_GIVEN_UP);
+	messages_fates(other, MESSAGE_GIVEN_UP);
+	messages_fates(s, MESSAGE_GIVEN_UP);
+}
+
 static void socket_leaves(struct socket *s)
 {
 	struct socket *other = s->other;
 
 	if (!other)
 		return;
+	if (!s->ended)
+		socket_gives_up(s, other);
 	other->reset = s->first || s->not_accepted;
 	other->other = NULL;
 	s->other = NULL;
@@ -150,6 +170,33 @@ int port_channel(int ret_sockets[2])
 		description_put(&s[0]->d);
 	description_put(&s[1]->d);
 	return (int)machine_result(-EMFILE);
+}
+
+/* The other side may have it, too: then this is not the end of its messages. */
+static void socket_ends_with_process(struct socket *s)
+{
+	s->ended = true;
+	messages_fates(s, MESSAGE_TAKER_FIRST);
+	messages_owed_fate(&s->messages, MESSAGE_TAKER_AFTER);
+	if (s->messages.answer)
+		messages_fate(s->messages.answer, MESSAGE_TAKER_AFTER);
+	if (!s->other)
+		return;
+	messages_fates(s->other, MESSAGE_SENDER_AFTER);
+	messages_owed_fate(&s->other->messages, MESSAGE_SENDER_AFTER);
+}
+
+void socket_process_ends(struct process *process)
+{
+	for (const struct task *t = process->tasks; t; t = t->next)
+		if (t->sends)
+			messages_fate(t->sends, MESSAGE_SENDER_FIRST);
+	for (u32 i = 0; i < MACHINE_MOST_FDS; i++) {
+		struct description *d = process->fds[i];
+
+		if (d && d->kind == &socket_kind && d->nr == 1)
+			socket_ends_with_process((struct socket *)d);
+	}
 }
 
 /* ---- connections ---- */
@@ -314,13 +361,27 @@ static struct message *message_new(const void *from, size_t bytes)
 	return m;
 }
 
+/* What the running task is about to send. */
+static struct message_name socket_sends(int fd, const void *message, size_t bytes)
+{
+	const struct socket *s = socket_of(fd);
+	struct message_name name = { 0, false, false };
+
+	if (s)
+		name = messages_name(&s->messages, message, bytes);
+	machine.running->sends = name.kind;
+	return name;
+}
+
 int port_send(int fd, const void *message, size_t bytes, const int *fds,
               unsigned int nr_fds)
 {
+	struct message_name name = socket_sends(fd, message, bytes);
 	int err = machine_call(CALL_SEND);
 	struct socket *s = socket_of(fd), *to;
 	struct message *m, **end;
 
+	machine.running->sends = 0;
 	if (err || !s)
 		return err ? err : -EBADF;
 	to = s->other;
@@ -328,14 +389,21 @@ int port_send(int fd, const void *message, size_t bytes, const int *fds,
 		return (int)machine_result(-ENOTCONN);
 	if (!to || to->deaf) {
 		s->reset = false; /* it is told so */
+		messages_fate(name.kind, MESSAGE_LOST_PEER);
 		return (int)machine_result(-ECONNRESET);
 	}
-	if (to->nr_messages >= MOST_MESSAGES)
+	if (to->nr_messages >= MOST_MESSAGES) {
+		messages_fate(name.kind, MESSAGE_FULL);
 		return (int)machine_result(-EAGAIN);
+	}
 	for (unsigned int i = 0; i < nr_fds; i++)
 		if (!fd_get(fds[i]))
-			return -EBADF;
+			machine_fail("%s sends descriptor %d, which is not open",
+			             process_now()->name, fds[i]);
 	m = message_new(message, bytes);
+	m->name = name;
+	m->sent_ns = machine.now_ns;
+	messages_sent(&s->messages, &name);
 	for (unsigned int i = 0; i < nr_fds; i++) {
 		m->fds[m->nr_fds++] = fd_get(fds[i]);
 		description_keep(fd_get(fds[i]));
@@ -350,13 +418,16 @@ int port_send(int fd, const void *message, size_t bytes, const int *fds,
 	return (int)machine_result(0);
 }
 
-/* Descriptors are the receiver's, as far as it can have more. The sender's name comes first. If the
- * receiver has forgotten to make room for it, it takes that of the descriptors. */
+/* Descriptors are the receiver's, as far as it can have more: a fault leaves it no room at this
+ * moment. The sender's name comes first. If the receiver has forgotten to make room for it, it
+ * takes that of the descriptors. */
 static void message_take_fds(struct message *m, const struct socket *s,
                              struct port_message *ret)
 {
 	u32 most = s->asks_senders && !ret->ask_who ? 0 : ret->most_fds;
 
+	if (m->nr_fds > 0 && machine_draws(FAULT_SHORT))
+		most = machine_draw(m->nr_fds);
 	for (u32 i = 0; i < m->nr_fds; i++) {
 		int fd = i < most ? fd_new(process_now(), m->fds[i]) : -1;
 
@@ -401,6 +472,9 @@ int port_receive(int fd, struct port_message *ret)
 	ret->cut = m->bytes > ret->room;
 	memcpy(ret->bytes, m->data, ret->got);
 	message_take_fds(m, s, ret);
+	messages_taken(&s->messages, &m->name, machine.now_ns - m->sent_ns);
+	if (ret->fds_cut)
+		messages_fate(m->name.kind, MESSAGE_FDS_LOST);
 	ret->said = ret->ask_who && m->said;
 	ret->sender = m->sender;
 	message_end(m, s->asks_senders && !ret->ask_who);
