@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check/whole/scenarios.h"
+#include "check/whole/said.h"
 #include "check/whole/settle.h"
 #include "lib/port.h"
 
@@ -98,6 +99,7 @@ static void hold_wait(struct kept_hold *kept)
 			machine_fail("a hold does not get ready");
 		port_sleep(10000000);
 	}
+	said_ready(ready);
 	if (kept->hold && ready == 1)
 		hold_check(kept);
 	else

@@ -3,23 +3,30 @@
  * An administrator beside readers: lists, statistics, drops, loads, resizes, moves, SIGHUP. And one
  * who replaces the service, or starts another one at the same socket.
  */
+#include "check/whole/said.h"
 #include "check/whole/scenarios.h"
 #include "check/whole/settle.h"
 #include "lib/look.h"
 #include "lib/port.h"
 
+struct admin_list {
+	enum look_list list;
+	u32 nr;
+};
+
 static int admin_each(void *arg, const void *record)
 {
-	u32 *nr = arg;
+	struct admin_list *l = arg;
 
-	(void)record;
-	return ++*nr > 5000 ? -E2BIG : 0;
+	if (l->list == LOOK_TIERS)
+		said_tier(record);
+	return ++l->nr > 5000 ? -E2BIG : 0;
 }
 
 static int admin_lists(struct look *look)
 {
-	u32 nr = 0;
-	int err = look_list(look, (enum look_list)machine_draw(LOOK_TIERS + 1), admin_each, &nr);
+	struct admin_list l = { (enum look_list)machine_draw(LOOK_TIERS + 1), 0 };
+	int err = look_list(look, l.list, admin_each, &l);
 
 	if (err == -E2BIG)
 		machine_fail("a list does not end");
@@ -100,6 +107,7 @@ static void admin_run(void *arg)
 		if (look) {
 			err = admin_one(look);
 			machine_note("the administrator's request: %d", err);
+			said_look(err);
 		}
 		if (machine_draw(8) == 0 && admin_service())
 			process_signal(admin_service(), SIGNAL_HANG_UP);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/whole/said.h"
 #include "check/whole/settle.h"
 #include "check/whole/waits.h"
 #include "check/whole/world_files.h"
@@ -266,8 +267,10 @@ static void world_pin(struct lodic_context *context, const struct world_open *op
 	u64 offset = machine_draw(FILE_BYTES / 4096) * (u64)4096;
 	u64 least = world_version(open);
 	struct lodic_pin pin;
+	int err = lodic_pin(context, open->file, (off_t)offset, &pin);
 
-	if (lodic_pin(context, open->file, (off_t)offset, &pin) != 0)
+	said_pin(err);
+	if (err)
 		return;
 	world_check(open, offset, pin.data, pin.bytes, least);
 	machine_yield();

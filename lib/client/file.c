@@ -198,6 +198,8 @@ int file_fails(const struct lodic_file *file, const struct lodic_context *contex
 	case -EAGAIN: return error_because(LODIC_REASON_NOT_HERE_YET);
 	case -ENODATA: return error_because(LODIC_REASON_PAST_END);
 	case -EINVAL: return error_because(LODIC_REASON_ARGUMENT);
+	/* Of a file it would mean another share. */
+	case -EDQUOT: return error_because(LODIC_REASON_QUOTA);
 	case -ESTALE:
 		there = file_claim(file)->generation == context->seat->generation;
 		return error_plain(

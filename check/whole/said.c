@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* See said.h. */
+#include "check/whole/said.h"
+
+#include "lodic/reason.h"
+
+/* More than all scenarios hold. A sum that went below zero is far above it. */
+#define MOST_BYTES ((u64)1 << 40)
+
+/* NONE: lodic.h names several. */
+static enum lodic_reason pin_reason(int err)
+{
+	switch (err) {
+	case -ENODATA: return LODIC_REASON_PAST_END;
+	case -EINVAL: return LODIC_REASON_ARGUMENT;
+	case -EAGAIN: return LODIC_REASON_NOT_HERE_YET;
+	case -EDQUOT: return LODIC_REASON_QUOTA;
+	case -EOVERFLOW: return LODIC_REASON_PIN_COUNT;
+	case -ECHILD: return LODIC_REASON_FORKED;
+	default: return LODIC_REASON_NONE;
+	}
+}
+
+void said_pin(int err)
+{
+	enum lodic_reason reason = pin_reason(err);
+
+	if (err == 0 || err == -ESTALE || err == -ENOBUFS)
+		return;
+	if (reason == LODIC_REASON_NONE)
+		machine_fail("lodic_pin() fails with %d", err);
+	/* Without memory for it a thread has no note of its reasons. */
+	if (lodic_reason(err) != reason && machine.nr_failed[CALL_ALLOC] == 0 &&
+	    machine.nr_failed[CALL_WORD_SET] == 0)
+		machine_fail("lodic_pin() fails with %d, and its reason is %s", err,
+		             lodic_reason_name(lodic_reason(err)));
+}
+
+void said_ready(int ready)
+{
+	if (ready > 1)
+		machine_fail("lodic_hold_ready() returns %d", ready);
+}
+
+void said_look(int err)
+{
+	if (err == -EPROTO)
+		machine_fail("the service has not answered an administrator as it should");
+}
+
+void said_tier(const struct look_tier *tier)
+{
+	if (tier->free_frames > tier->frames || tier->hold_bytes > MOST_BYTES ||
+	    tier->holds > MOST_BYTES)
+		machine_fail("a tier of %llu frames has %llu that are free, and %llu holds",
+		             (unsigned long long)tier->frames,
+		             (unsigned long long)tier->free_frames,
+		             (unsigned long long)tier->holds);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* Rules for what the product says: errors, their reasons, and the state of tiers. */
+#ifndef LODIC_CHECK_WHOLE_SAID_H
+#define LODIC_CHECK_WHOLE_SAID_H
+
+#include "check/whole/world.h"
+#include "lib/look.h"
+
+/* lodic_pin()'s result: an error that lodic.h names, with the reason that it names. */
+void said_pin(int err);
+/* lodic_hold_ready()'s result. */
+void said_ready(int ready);
+/* A request of an administrator: a service of this version answers as lib/wire.h says. */
+void said_look(int err);
+/* A record of LOOK_TIERS. */
+void said_tier(const struct look_tier *tier);
+
+#endif
