@@ -26,7 +26,7 @@ static void comer_comes(void)
 		world_rounds(context, &open, 1, machine_draw(8));
 		world_close(&open);
 	}
-	lodic_context_close(context);
+	world_context_close(context);
 	lodic_detach(lodic);
 }
 

@@ -60,7 +60,7 @@ static void reopener_reads(struct lodic *lodic, u32 nr_rounds)
 		settle_file(context, &open[i]);
 	for (u32 i = 0; i < nr; i++)
 		world_close(&open[i]);
-	lodic_context_close(context);
+	world_context_close(context);
 }
 
 static void reopener_run(void *arg)

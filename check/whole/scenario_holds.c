@@ -182,7 +182,7 @@ static void holder_work(struct lodic *lodic, struct lodic_context *context, u32 
 		holds_settle(lodic, &open[i]);
 	for (u32 i = 0; i < nr; i++)
 		world_close(&open[i]);
-	lodic_context_close(context);
+	world_context_close(context);
 	lodic_detach(lodic);
 	for (u32 i = 0; i < MOST_HOLDS; i++)
 		hold_release(&kept[i]);

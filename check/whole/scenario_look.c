@@ -81,16 +81,6 @@ static int admin_one(struct look *look)
 	return err == -ENOENT || err == -ENOTSUP || err == -EPERM || err == -EAGAIN ? 0 : err;
 }
 
-static struct process *admin_service(void)
-{
-	struct process *found = NULL;
-
-	for (u32 i = 0; i < machine.nr_processes; i++)
-		if (world_is_service(&machine.processes[i]) && !machine.processes[i].dead)
-			found = &machine.processes[i];
-	return found;
-}
-
 static void admin_run(void *arg)
 {
 	struct settle_has before = settle_look(process_now());
@@ -109,8 +99,8 @@ static void admin_run(void *arg)
 			machine_note("the administrator's request: %d", err);
 			said_look(err);
 		}
-		if (machine_draw(8) == 0 && admin_service())
-			process_signal(admin_service(), SIGNAL_HANG_UP);
+		if (machine_draw(8) == 0 && world_youngest_service())
+			process_signal(world_youngest_service(), SIGNAL_HANG_UP);
 		port_sleep(machine_draw(300) * (u64)1000000);
 	}
 	if (look)
@@ -137,7 +127,7 @@ void scenario_look(void)
 static void operator_run(void *arg)
 {
 	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
-		struct process *p = admin_service();
+		struct process *p = world_youngest_service();
 
 		switch (machine_draw(8)) {
 		case 0: world_service(false); break;

@@ -142,7 +142,7 @@ static bool threads_close_one(struct group *g)
 		g->open[which] = g->open[--g->nr_open];
 	} else if (which < g->nr_open + g->nr_contexts) {
 		which -= g->nr_open;
-		lodic_context_close(g->contexts[which]);
+		world_context_close(g->contexts[which]);
 		g->contexts[which] = g->contexts[--g->nr_contexts];
 	} else {
 		lodic_detach(g->lodic);

@@ -42,6 +42,8 @@ const struct scenario scenarios[] = {
 	{ "comers", comers_begin },
 	{ "table", scenario_table },
 	{ "lent", scenario_lent },
+	{ "starts", scenario_starts },
+	{ "idle", scenario_idle },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

@@ -18,6 +18,8 @@ void scenario_succession(void);
 void scenario_strangers(void);
 void scenario_table(void);
 void scenario_lent(void);
+void scenario_starts(void);
+void scenario_idle(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

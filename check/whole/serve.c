@@ -14,13 +14,17 @@ struct serve {
 	char socket[108];
 	int report;
 	u64 cache_bytes;
+	u64 ready_ns;
 	bool takeover;
 };
 
 static void serve_ready(void *arg)
 {
-	const struct serve *serve = arg;
+	struct serve *serve = arg;
 	const int ok = 0;
+
+	process_now()->call_ns = 0;
+	serve->ready_ns = machine.now_ns;
 
 	if (serve->report >= 0) {
 		pipe_write(serve->report, &ok, sizeof(ok));
@@ -33,7 +37,11 @@ static void serve_ready(void *arg)
 
 static void serve_stops(void *arg)
 {
-	(void)arg;
+	const struct serve *serve = arg;
+
+	if (world.least_serves_ns && machine.now_ns < serve->ready_ns + world.least_serves_ns)
+		machine_fail("a service ends %llu us after programs could connect",
+		             (unsigned long long)((machine.now_ns - serve->ready_ns) / NS_PER_US));
 	settle_service_stops();
 	waits_turns_end();
 }
@@ -77,7 +85,7 @@ static void serve_run(void *arg)
 		           .takeover = serve.takeover },
 		.sizes = { .cache_bytes = serve.cache_bytes, .hold_bytes = world.hold_bytes },
 		.keeping = { .nr_files = 16, .lease_pause_ms = machine_draw(2) * 1000 },
-		.events = { .say = serve_say, .stopping = serve_stops },
+		.events = { .say = serve_say, .say_arg = &serve, .stopping = serve_stops },
 	};
 	struct settle_has before = settle_look(process_now());
 	const char *why = "";
@@ -85,6 +93,7 @@ static void serve_run(void *arg)
 	int err, n;
 
 	free(arg);
+	process_now()->call_ns = world.start_call_ns;
 	if (world.wide)
 		serve_draw_more(&options);
 	if (world.adjust)
@@ -96,6 +105,7 @@ static void serve_run(void *arg)
 	err = service_run(&options, serve_ready, &serve, &why);
 	if (err) {
 		machine_note("the service cannot run: %d %s", err, why ? why : "");
+		snprintf(world.why, sizeof(world.why), "%s", why ? why : "");
 		n = snprintf(text, sizeof(text), "%.*s%s\n", (int)sizeof(err), "....",
 		             why ? why : "");
 		err = -err;
@@ -150,6 +160,16 @@ struct process *world_service(bool takeover)
 	p = process_start("service", WORLD_USER, serve_run, serve);
 	p->mortal = true;
 	return p;
+}
+
+struct process *world_youngest_service(void)
+{
+	struct process *found = NULL;
+
+	for (u32 i = 0; i < machine.nr_processes; i++)
+		if (world_is_service(&machine.processes[i]) && !machine.processes[i].dead)
+			found = &machine.processes[i];
+	return found;
 }
 
 bool world_is_service(const struct process *process)

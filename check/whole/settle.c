@@ -231,11 +231,27 @@ static bool auditor_opens(struct lodic *lodic, const char *path, struct world_op
 	return false;
 }
 
+/* A service knows when a context is over: soon it has no more of them than programs have. */
+static void auditor_counts(struct lodic *lodic)
+{
+	u64 until = machine.now_ns + LEAVES_NS;
+	struct lodic_stat stat = { 0 };
+	int err;
+
+	do {
+		port_sleep(POLL_NS);
+		err = lodic_stat(lodic, &stat, sizeof(stat));
+	} while ((err || stat.contexts > world_nr_contexts()) && machine.now_ns < until);
+	if (err || stat.contexts > world_nr_contexts())
+		machine_fail("programs have %u contexts, and the service has %llu: %d",
+		             world_nr_contexts(), (unsigned long long)stat.contexts, err);
+}
+
 static void auditor_reads(struct lodic *lodic)
 {
 	struct lodic_context *context;
 	struct world_open open;
-	int err = lodic_context_open(lodic, &context);
+	int err = world_context_open(lodic, &context);
 
 	if (err)
 		machine_fail("nobody can have a context: %d", err);
@@ -245,7 +261,7 @@ static void auditor_reads(struct lodic *lodic)
 		settle_file(context, &open);
 		lodic_close(open.file);
 	}
-	lodic_context_close(context);
+	world_context_close(context);
 }
 
 /* Has the service left meanwhile? It may do so at any time, as nobody is connected. */
@@ -311,6 +327,7 @@ static void auditor_run(void *arg)
 	settle.open = true;
 	waiters_wake(&settle.waiters);
 	auditor_reads(lodic);
+	auditor_counts(lodic);
 	lodic_detach(lodic);
 	until = machine.now_ns + PATIENCE_NS;
 	for (u32 i = 0; i < machine.nr_processes; i++)

@@ -30,6 +30,7 @@ const char *const world_paths[WORLD_FILES] = { "/data0", "/data1", "/data2", "/d
 struct world_file world_files[WORLD_MOST_FILES];
 u32 world_nr;
 static u32 nr_closed[MACHINE_MOST_PROCESSES];
+static u32 nr_contexts[MACHINE_MOST_PROCESSES];
 
 static u64 world_word(u32 file, u64 offset, u64 version)
 {
@@ -64,6 +65,7 @@ void world_begin(u64 seed)
 		inode_put(world_files[i].inode);
 	world_nr = 0;
 	memset(nr_closed, 0, sizeof(nr_closed));
+	memset(nr_contexts, 0, sizeof(nr_contexts));
 	files_begin();
 	world.hold_bytes = 0;
 	world.adjust = NULL;
@@ -102,8 +104,27 @@ u32 *world_closed(void)
 
 int world_context_open(struct lodic *lodic, struct lodic_context **ret_context)
 {
+	int err;
+
 	++*world_closed();
-	return lodic_context_open(lodic, ret_context);
+	err = lodic_context_open(lodic, ret_context);
+	nr_contexts[process_now()->number - 1] += !err;
+	return err;
+}
+
+void world_context_close(struct lodic_context *context)
+{
+	lodic_context_close(context);
+	nr_contexts[process_now()->number - 1]--;
+}
+
+u32 world_nr_contexts(void)
+{
+	u32 nr = 0;
+
+	for (u32 i = 0; i < machine.nr_processes; i++)
+		nr += machine.processes[i].dead ? 0 : nr_contexts[i];
+	return nr;
 }
 
 bool world_open(struct lodic *lodic, const char *path, struct world_open *ret_open)
@@ -315,7 +336,7 @@ static void reader_reads(struct lodic *lodic, u32 nr_rounds)
 		settle_file(context, &open[i]);
 	for (u32 i = 0; i < nr_open; i++)
 		world_close(&open[i]);
-	lodic_context_close(context);
+	world_context_close(context);
 }
 
 static void reader_run(void *arg)

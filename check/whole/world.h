@@ -32,6 +32,10 @@ struct world {
 	bool leaks_pins; /* of readers that die: the scheme does not know whose they are */
 	bool few_fds; /* programs may lack descriptors now and then */
 	bool few_files; /* the service may hold fewer than there are */
+	u32 start_call_ns; /* a call of a service that starts takes so long at most; 0: as others */
+	/* Nobody tells a service to end: each serves for so long at least. 0: any may end. */
+	u64 least_serves_ns;
+	char why[256]; /* what the last service has said that did not start */
 };
 extern struct world world;
 
@@ -53,6 +57,8 @@ struct process *world_writer(u32 nr_rounds);
 /* A service at the socket, as `lodic serve' starts one; takeover: in the place of another. */
 struct process *world_service(bool takeover);
 bool world_is_service(const struct process *process);
+/* The youngest one that lives. NULL: there is none. */
+struct process *world_youngest_service(void);
 /* A program that renames one of them, and back, and changes a file of its own. At most one. */
 struct process *world_mover(u32 nr_rounds);
 /* A program that cuts them, and breaks no lease. Nobody may write to them then. */
@@ -75,6 +81,9 @@ void world_replace(const char *path);
 
 int world_attach(struct lodic **ret_lodic);
 int world_context_open(struct lodic *lodic, struct lodic_context **ret_context);
+void world_context_close(struct lodic_context *context);
+/* How many contexts living programs have. */
+u32 world_nr_contexts(void);
 /* false: it cannot be opened now. */
 bool world_open(struct lodic *lodic, const char *path, struct world_open *ret_open);
 void world_close(const struct world_open *open);

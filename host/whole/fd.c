@@ -358,6 +358,8 @@ int port_ready(int fd, enum port_waiting what)
 	int err = machine_call(CALL_READY);
 	struct description *d = fd_get(fd);
 
+	if (!err && process_now()->fd_limit == 0) /* poll(2): as many as it asks for */
+		err = -EINVAL;
 	if (err)
 		return err;
 	return (int)machine_result(d ? fd_is_ready(d, what) : 1);
@@ -369,6 +371,8 @@ int port_wait(int fd, enum port_waiting what, int ms)
 	int err = machine_call(CALL_WAIT);
 	struct description *d = fd_get(fd);
 
+	if (!err && process_now()->fd_limit == 0)
+		err = -EINVAL;
 	if (err)
 		return err;
 	if (!d)

@@ -189,7 +189,7 @@ int files_open(struct inode *inode, u32 mode)
 	return fd;
 }
 
-static int files_open_at(const char *path, u32 mode)
+static int files_open_as(const char *path, u32 mode, bool waits)
 {
 	struct inode *inode = files_find(path);
 
@@ -201,9 +201,16 @@ static int files_open_at(const char *path, u32 mode)
 		return -EACCES;
 	if (inode->kind == PORT_FILE_SOCKET)
 		return -ENXIO;
+	if (!waits && leases_ask(inode))
+		return -EAGAIN;
 	if (mode & PORT_MAY_WRITE)
 		leases_break(inode);
 	return files_open(inode, mode);
+}
+
+static int files_open_at(const char *path, u32 mode)
+{
+	return files_open_as(path, mode, true);
 }
 
 /* ---- port.h ---- */
@@ -498,6 +505,13 @@ int program_open_to_write(const char *path)
 	machine_yield();
 	machine_note("opens %s to write", path);
 	return files_open_at(path, PORT_MAY_WRITE);
+}
+
+int program_try_to_write(const char *path)
+{
+	machine_yield();
+	machine_note("tries to open %s to write", path);
+	return files_open_as(path, PORT_MAY_WRITE, false);
 }
 
 void program_write(int fd, u64 offset, const void *from, u64 bytes)

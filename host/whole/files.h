@@ -46,6 +46,7 @@ struct inode {
 	struct fd_file *open;
 	u32 nr_writing;         /* descriptions that can write, and writers that wait for a lease */
 	struct waiters writers; /* that wait for leases */
+	u32 nr_broken; /* how often a writer has met a lease on it */
 	bool forced; /* a lease on it was taken away; true until somebody has one again */
 	struct watch *watches;
 	struct socket *socket;
@@ -79,6 +80,8 @@ void files_begin(void);
 
 /* lease.c. The running task is about to write: it waits until no other description has a lease. */
 void leases_break(struct inode *inode);
+/* The same without the wait: tells the holders. Has anybody a lease? */
+bool leases_ask(struct inode *inode);
 /* The description closes. */
 void lease_end(struct fd_file *file);
 
@@ -98,6 +101,8 @@ void watches_end(struct inode *inode);
  * -EMFILE. */
 int program_open(const char *path, u32 mode);
 int program_open_to_write(const char *path);
+/* The same with O_NONBLOCK. -EAGAIN: somebody has a lease, and has been told. */
+int program_try_to_write(const char *path);
 void program_write(int fd, u64 offset, const void *from, u64 bytes);
 void program_cut(int fd, u64 bytes);
 /* A cut that breaks no lease, as by an open() that only reads, or through an overlay. Those that

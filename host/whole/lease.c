@@ -116,17 +116,26 @@ static bool leases_any(const struct inode *inode)
 	return false;
 }
 
+bool leases_ask(struct inode *inode)
+{
+	bool any = leases_any(inode);
+
+	inode->nr_broken += any;
+	for (struct fd_file *f = inode->open; f; f = f->next)
+		if (f->lease == LEASE_HELD) {
+			f->lease = LEASE_BREAKING;
+			lease_signal(f);
+		}
+	return any;
+}
+
 void leases_break(struct inode *inode)
 {
 	u64 until = machine.now_ns + LEASE_BREAK_NS;
 
 	inode->nr_writing++; /* nobody gets a lease meanwhile */
 	machine.running->writing = inode;
-	for (struct fd_file *f = inode->open; f; f = f->next)
-		if (f->lease == LEASE_HELD) {
-			f->lease = LEASE_BREAKING;
-			lease_signal(f);
-		}
+	leases_ask(inode);
 	while (leases_any(inode) && machine.now_ns < until)
 		task_wait(&inode->writers, until);
 	if (leases_any(inode)) {

@@ -305,7 +305,7 @@ void machine_pass(enum call call)
 	if (t->may_call && !t->may_call(call))
 		machine_fail("%s %s calls %s, which may wait", t->process->name, t->name,
 		             call_names[call]);
-	machine.now_ns += 1 + machine_draw(CALL_NS);
+	machine.now_ns += 1 + machine_draw(t->process->call_ns ? t->process->call_ns : CALL_NS);
 	machine.nr_called[call]++;
 	if (machine.running->preempt_off == 0) {
 		machine_disturb(call);
@@ -316,7 +316,8 @@ void machine_pass(enum call call)
 
 bool machine_fails(enum call call)
 {
-	return (machine.fault_call == NR_CALLS || machine.fault_call == (u32)call) &&
+	return (machine.fault_call == NR_CALLS || machine.fault_call == (u32)call ||
+	        machine.fault_also == (u32)call) &&
 	       machine_draws(FAULT_ERRNO);
 }
 
@@ -353,8 +354,9 @@ int machine_fault(enum call call)
 
 	if (can->nr == 0 || !machine_fails(call))
 		return 0;
-	which = machine.fault_which < CALL_MOST_ERRNOS ? machine.fault_which
-	                                              : machine_draw((u32)can->nr);
+	which = machine.fault_which < CALL_MOST_ERRNOS && machine.fault_call == (u32)call
+	                ? machine.fault_which
+	                : machine_draw((u32)can->nr);
 	machine.nr_failed[call]++;
 	machine.nr_failed_by[call][which]++;
 	machine_note("%s: fault %d", call_names[call], can->errnos[which]);
@@ -563,6 +565,7 @@ void machine_begin(u64 seed)
 	machine.turn = 1;
 	machine.fault_call = NR_CALLS;
 	machine.fault_which = CALL_MOST_ERRNOS;
+	machine.fault_also = NR_CALLS;
 }
 
 void machine_run(void)

@@ -119,6 +119,7 @@ struct process {
 	u8 *images[NR_IMAGES]; /* NULL: it does not have that */
 	struct description *fds[MACHINE_MOST_FDS];
 	u32 fd_limit;
+	u32 call_ns; /* each call of its takes so long at most; 0: as of others */
 	struct heap_block *heap; /* what it has allocated (heap.c) */
 	struct heap_block *freed; /* what it has freed: nobody may write to it */
 	u64 heap_bytes, freed_bytes;
@@ -171,6 +172,7 @@ struct machine {
 	bool deaths_at_send; /* death comes to nobody but when a message is about to be sent */
 	u32 fault_call;  /* enum call: the one that fails; NR_CALLS: each may */
 	u32 fault_which; /* of its errnos; CALL_MOST_ERRNOS: any of them */
+	u32 fault_also;  /* another one that fails, by any errno; NR_CALLS: none */
 	bool faults_end;     /* from now on nothing fails: what remains must get well */
 	u64 nr_called[NR_CALLS];
 	u64 nr_failed[NR_CALLS]; /* by FAULT_ERRNO */
