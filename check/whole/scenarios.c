@@ -44,6 +44,7 @@ const struct scenario scenarios[] = {
 	{ "lent", scenario_lent },
 	{ "starts", scenario_starts },
 	{ "idle", scenario_idle },
+	{ "short", scenario_short },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

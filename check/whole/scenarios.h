@@ -20,6 +20,7 @@ void scenario_table(void);
 void scenario_lent(void);
 void scenario_starts(void);
 void scenario_idle(void);
+void scenario_short(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

@@ -249,6 +249,13 @@ static void machine_resume(void *of)
 	process->resume = NULL;
 }
 
+void process_stop_for(struct process *process, u64 ns)
+{
+	process_stop(process, true);
+	process->resume = calloc(1, sizeof(*process->resume));
+	event_at(process->resume, machine.now_ns + ns, machine_resume, process);
+}
+
 /* Somebody whom the scenario lets die, or stop: each second time the one that makes the call. It
  * may be about to send something, and dies seldom enough then. */
 static struct process *machine_victim(void)
@@ -287,12 +294,8 @@ static void machine_disturb(enum call call)
 	}
 	if (machine_draws(FAULT_STOP)) {
 		victim = machine_victim();
-		if (victim && !victim->resume) {
-			process_stop(victim, true);
-			victim->resume = calloc(1, sizeof(*victim->resume));
-			event_at(victim->resume, machine.now_ns + machine_long(),
-			         machine_resume, victim);
-		}
+		if (victim && !victim->resume)
+			process_stop_for(victim, machine_long());
 	}
 	if (machine_draws(FAULT_DELAY) || (may_hang && machine_draws(FAULT_HANG)))
 		task_wait(NULL, machine.now_ns + machine_long());

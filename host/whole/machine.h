@@ -246,6 +246,8 @@ _Noreturn void process_exit(int status);
 /* As SIGKILL: at once. If it is the running task's, this does not return. */
 void process_kill(struct process *process);
 void process_stop(struct process *process, bool stopped);
+/* The same, and it goes on by itself after so long. It has no `resume' yet. */
+void process_stop_for(struct process *process, u64 ns);
 enum process_signal { SIGNAL_END, SIGNAL_HANG_UP };
 void process_signal(struct process *process, enum process_signal signal);
 struct task *task_start(struct process *process, const char *name,

@@ -181,18 +181,26 @@ static bool accept_waits(struct clients *s, bool heard_all)
 	return false;
 }
 
+/* Of what it lets in the loop hears in its next turn. Any of these may have hung up already, so
+ * nobody is turned away in the same turn. */
 void accept_clients(struct clients *s, bool heard_all)
 {
+	u32 before = s->nr_connections;
+
 	if (domain_is_crowded(s, ACCEPTS_PER_TURN) && accept_waits(s, heard_all))
 		return;
 	for (u32 left = ACCEPTS_PER_TURN; left > 0; left--) {
-		int socket = port_accept(socket_listening(s->base));
-		int err = socket < 0 ? socket : 0;
-		u32 nr = err ? 0 : accept_add(s, socket);
+		int socket, err;
+		u32 nr;
 
+		if (s->nr_connections > before && domain_is_crowded(s, 1))
+			return;
+		socket = port_accept(socket_listening(s->base));
+		err = socket < 0 ? socket : 0;
+		nr = err ? 0 : accept_add(s, socket);
 		left -= nr < left ? nr : left - 1;
 		if (err == -EMFILE || err == -ENFILE) {
-			if (accept_waits(s, heard_all))
+			if (s->nr_connections > before || accept_waits(s, heard_all))
 				return;
 			err = accept_hang_up(s);
 			left = 1; /* one a turn: what files let go is for the next */
