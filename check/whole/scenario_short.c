@@ -36,9 +36,9 @@ static struct {
 
 static void short_adjust(struct service_options *options)
 {
-	options->nr_files = 64;
-	options->keep_ms = 0; /* minutes */
-	options->lease_pause_ms = 100;
+	options->keeping.nr_files = 64;
+	options->keeping.keep_ms = 0; /* minutes */
+	options->keeping.lease_pause_ms = 100;
 }
 
 /* From now on the service may have so many more descriptors than it has, or as many as there are

@@ -45,6 +45,7 @@ const struct scenario scenarios[] = {
 	{ "starts", scenario_starts },
 	{ "idle", scenario_idle },
 	{ "short", scenario_short },
+	{ "seats", scenario_seats },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

@@ -21,6 +21,7 @@ void scenario_lent(void);
 void scenario_starts(void);
 void scenario_idle(void);
 void scenario_short(void);
+void scenario_seats(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

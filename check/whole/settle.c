@@ -231,18 +231,21 @@ static bool auditor_opens(struct lodic *lodic, const char *path, struct world_op
 	return false;
 }
 
-/* A service knows when a context is over: soon it has no more of them than programs have. */
+/* A service knows when a context is over: soon it has no more of them than programs have. Where a
+ * call has failed that asks for the users of its memory, it stays until its program ends. */
 static void auditor_counts(struct lodic *lodic)
 {
-	u64 until = machine.now_ns + LEAVES_NS;
+	u64 until = machine.now_ns + LEAVES_NS, most;
 	struct lodic_stat stat = { 0 };
 	int err;
 
 	do {
 		port_sleep(POLL_NS);
 		err = lodic_stat(lodic, &stat, sizeof(stat));
-	} while ((err || stat.contexts > world_nr_contexts()) && machine.now_ns < until);
-	if (err || stat.contexts > world_nr_contexts())
+		most = world_nr_contexts() + machine.nr_failed[CALL_MEMORY_CLAIM] +
+		       machine.nr_failed[CALL_MEMORY_AGAIN];
+	} while ((err || stat.contexts > most) && machine.now_ns < until);
+	if (err || stat.contexts > most)
 		machine_fail("programs have %u contexts, and the service has %llu: %d",
 		             world_nr_contexts(), (unsigned long long)stat.contexts, err);
 }

@@ -20,6 +20,8 @@
 #define START_WAIT_MS 10000u
 #define FIRST_PAUSE_NS 5000000
 #define LAST_PAUSE_NS 80000000
+/* Our choice: between two tries to tell the service something. */
+#define TELL_PAUSE_NS 1000000
 /* Our choice: no service ends so often while one program attaches. */
 #define MOST_TURNS 64u
 
@@ -338,11 +340,19 @@ void attach_tell(struct lodic *lodic, u64 generation,
 {
 	u64 deadline = host_now_ns() + REQUEST_TIMEOUT_NS;
 	struct channel *c = &lodic->channel;
+	int err;
 
 	channel_wait(c);
-	if (lodic->greeted && lodic->generation == generation &&
-	    segment_alive(lodic->segment) &&
-	    channel_ask(c, request, -1, deadline, channel_ignore, NULL) == 0)
+	if (!lodic->greeted || lodic->generation != generation ||
+	    !segment_alive(lodic->segment))
+		return;
+	/* The kernel may lack memory for the message. */
+	while ((err = channel_ask(c, request, -1, deadline, channel_ignore, NULL)) != 0 &&
+	       err != -ECONNRESET && host_now_ns() < deadline)
+		port_sleep(TELL_PAUSE_NS);
+	if (err)
+		channel_close(c, err); /* the service hears that */
+	else
 		channel_wait(c);
 }
 

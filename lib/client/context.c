@@ -31,6 +31,7 @@ static void context_answered(void *owner, const struct channel_reply *reply)
 	struct lodic *lodic = context->lodic;
 	struct wire_request request = { .version = WIRE_VERSION,
 		                        .op = WIRE_CONTEXT_CLOSE };
+	int err;
 
 	context->asking = false;
 	context->error = reply->because;
@@ -45,7 +46,9 @@ static void context_answered(void *owner, const struct channel_reply *reply)
 	if (reply->wire && !reply->wire->error) {
 		/* The service has made a context that this process cannot map. */
 		request.a = reply->wire->context.place;
-		attach_ask(lodic, &request, -1, channel_ignore, NULL);
+		err = attach_ask(lodic, &request, -1, channel_ignore, NULL);
+		if (err) /* then it hears that the program has hung up */
+			channel_close(&lodic->channel, err);
 	}
 }
 
@@ -160,8 +163,10 @@ bool context_unseat(struct lodic_context *context)
 	/* Without a channel the service sees that the program has hung up. */
 	if (context_is_seated(context) && (err == 0 || err == -EINPROGRESS)) {
 		request.a = seat->place;
-		if (err || attach_ask(context->lodic, &request, -1, channel_ignore,
-		                      NULL) == -EAGAIN)
+		if (!err)
+			err = attach_ask(context->lodic, &request, -1, channel_ignore,
+			                 NULL);
+		if (err && err != -ECONNRESET)
 			return false;
 	}
 	context_keep_counts(context);
