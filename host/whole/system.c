@@ -91,6 +91,7 @@ bool port_is_filtered(void)
 struct fd_signals {
 	struct description d;
 	struct process *process;
+	bool refused; /* a fault has said that none waits */
 };
 
 static unsigned int signals_ready(const struct description *d)
@@ -142,11 +143,19 @@ void process_signal(struct process *process, enum process_signal signal)
 
 int port_signals_take(int signals, struct port_signal *ret)
 {
-	int err = machine_call(CALL_SIGNALS_TAKE);
 	struct process *p = process_now();
+	struct fd_signals *s;
+	bool again;
 
-	if (err || !fd_of(signals, &signals_kind))
-		return err ? err : -EBADF;
+	machine_pass(CALL_SIGNALS_TAKE);
+	s = fd_of(signals, &signals_kind);
+	if (!s)
+		return -EBADF;
+	/* A signal that waits is not denied for ever. */
+	again = s->refused;
+	s->refused = !again && machine_fault(CALL_SIGNALS_TAKE) != 0;
+	if (s->refused)
+		return -EAGAIN;
 	if (!p->signals)
 		return (int)machine_result(-EAGAIN);
 	*ret = (struct port_signal){ .hang_up = p->signals & (1u << SIGNAL_HANG_UP) };
