@@ -7,7 +7,7 @@ static bool lines_fill(struct lines *l)
 	int64_t n = l->read(l->fd, l->buffer, sizeof(l->buffer), l->offset);
 
 	l->ended = n <= 0;
-	l->failed = n < 0;
+	l->error = n < 0 ? (int)n : 0;
 	l->next = 0;
 	l->filled = n > 0 ? (size_t)n : 0;
 	l->offset += l->filled;
@@ -24,5 +24,5 @@ bool lines_next(struct lines *l, char *line, size_t room)
 			break;
 	}
 	line[n] = '\0';
-	return n > 0 && !l->failed;
+	return n > 0 && l->error == 0;
 }

@@ -18,13 +18,13 @@ struct lines {
 	int64_t (*read)(int fd, void *to, size_t bytes, uint64_t offset);
 	uint64_t offset; /* of what comes into the buffer next */
 	size_t next, filled;
-	bool ended;  /* there is nothing more, or it cannot be read */
-	bool failed; /* it cannot be read */
+	bool ended; /* there is nothing more, or it cannot be read */
+	int error;  /* -errno: it cannot be read; 0: it could, so far */
 	char buffer[LINES_BUFFER_BYTES];
 };
 
-/* The next line with its newline, or the first room - 1 bytes of it. false: there is none, or an
- * error has cut it off. It waits as read() does. */
+/* The next line with its newline, or the first room - 1 bytes of it. false: there is none, or
+ * l->error has cut it off. It waits as read() does. */
 bool lines_next(struct lines *l, char *line, size_t room);
 
 #endif

@@ -86,6 +86,9 @@ static int settings_file_take_lines(struct settings *s, int fd, const char *path
 			         number, why);
 		}
 	}
+	if (!err && file.error) /* half of them would be another configuration */
+		err = settings_refuse(s, "%.300s cannot be read: %s", path,
+		                      strerror(-file.error));
 	return err;
 }
 
