@@ -111,7 +111,8 @@ ROOMS = [
          ("_lodic_auto", "fsspec", "numpy", "safetensors", "torch")),
     Room("check/whole/", "`lodic-whole`: service and clients as they are, on the simulated "
          "machine", (*HOST, "host/whole/", "include/", "lib/port.h", "lib/port/",
-                     "lib/service/service.h", "lib/look.h", "lib/wire.h")),
+                     "lib/service/service.h", "lib/look.h", "lib/settings.h",
+                     "lib/wire.h")),
     Room("cli/", "the program `lodic`", ("include/", *HOST, "lib/escape.h", "lib/value.h",
                                          "lib/cgroup.h", "lib/look.h",
                                          "lib/service/service.h", "lib/settings.h",

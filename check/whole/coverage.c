@@ -32,7 +32,7 @@ static const struct reason {
 	{ CALL_CREATE_BOTH, NO_REPORT },
 	{ CALL_FAULT_IN, NO_REPORT },
 	{ CALL_FILE_SYSTEM, "no scenario runs the shim of `lodic map`" },
-	{ CALL_FOLDER, "no scenario reads a file of settings" },
+	{ CALL_FOLDER, "no scenario says a path from the folder that it is in" },
 	{ CALL_FREE, NOT_COUNTED },
 	{ CALL_GIVE, NO_REPORT },
 	{ CALL_IS_FILTERED, NOT_COUNTED },

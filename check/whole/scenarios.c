@@ -46,6 +46,7 @@ const struct scenario scenarios[] = {
 	{ "idle", scenario_idle },
 	{ "short", scenario_short },
 	{ "seats", scenario_seats },
+	{ "config", scenario_config },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

@@ -22,6 +22,7 @@ void scenario_starts(void);
 void scenario_idle(void);
 void scenario_short(void);
 void scenario_seats(void);
+void scenario_config(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

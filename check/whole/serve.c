@@ -25,7 +25,8 @@ static void serve_ready(void *arg)
 
 	process_now()->call_ns = 0;
 	serve->ready_ns = machine.now_ns;
-
+	if (world.serves)
+		world.serves();
 	if (serve->report >= 0) {
 		pipe_write(serve->report, &ok, sizeof(ok));
 		fd_close(process_now(), serve->report);
@@ -90,7 +91,7 @@ static void serve_run(void *arg)
 	struct settle_has before = settle_look(process_now());
 	const char *why = "";
 	char text[256];
-	int err, n;
+	int err = 0, n;
 
 	free(arg);
 	process_now()->call_ns = world.start_call_ns;
@@ -98,11 +99,18 @@ static void serve_run(void *arg)
 		serve_draw_more(&options);
 	if (world.adjust)
 		world.adjust(&options);
-	world.cache_bytes[process_now()->number] = options.sizes.cache_bytes;
+	if (world.configure)
+		err = world.configure(&options, serve.report >= 0, &why);
+	world.cache_bytes[process_now()->number] = options.sizes.cache_bytes
+	                                                   ? options.sizes.cache_bytes
+	                                                   : options.sizes.budget_bytes;
 	world.few_files |= options.keeping.nr_files < 16;
 	world.leaks_pins |= options.tables.scheme == LODIC_ATOMIC ||
 	                    options.tables.scheme == LODIC_FROZEN;
-	err = service_run(&options, serve_ready, &serve, &why);
+	if (!err)
+		err = service_run(&options, serve_ready, &serve, &why);
+	if (world.ends)
+		world.ends();
 	if (err) {
 		machine_note("the service cannot run: %d %s", err, why ? why : "");
 		snprintf(world.why, sizeof(world.why), "%s", why ? why : "");

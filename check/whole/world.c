@@ -69,6 +69,8 @@ void world_begin(u64 seed)
 	files_begin();
 	world.hold_bytes = 0;
 	world.adjust = NULL;
+	world.configure = NULL;
+	world.serves = world.ends = NULL;
 	world.few_fds = false;
 	world.few_files = world.leaks_pins = false;
 	program_make_folder("/run", WORLD_USER, 0700);

@@ -29,6 +29,10 @@ struct world {
 	u64 hold_bytes;  /* of its services; 0: as they like */
 	/* Changes what the run has drawn for a service; NULL: it stays. */
 	void (*adjust)(struct service_options *options);
+	/* What it reads at its start; -errno: it does not start, and *ret_why. started: by a
+	 * program. Then: it serves; it has ended. NULL: nothing (config.h). */
+	int (*configure)(struct service_options *options, bool started, const char **ret_why);
+	void (*serves)(void), (*ends)(void);
 	bool leaks_pins; /* of readers that die: the scheme does not know whose they are */
 	bool few_fds; /* programs may lack descriptors now and then */
 	bool few_files; /* the service may hold fewer than there are */
