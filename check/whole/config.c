@@ -86,15 +86,15 @@ static int config_parts(struct config *c)
 
 	if (err)
 		return err;
-	o->cache_bytes = cache_bytes;
-	o->hold_bytes = hold_bytes;
-	o->fast_bytes = 0;
-	o->policy = NULL;
-	o->budget_bytes = cache_bytes + hold_bytes;
+	o->sizes.cache_bytes = cache_bytes;
+	o->sizes.hold_bytes = hold_bytes;
+	o->sizes.fast_bytes = 0;
+	o->placing.policy = NULL;
+	o->sizes.budget_bytes = cache_bytes + hold_bytes;
 	if (hold_bytes > 0 || !c->settings.from[SETTING_MEMORY])
-		o->cache_bytes = 0;
+		o->sizes.cache_bytes = 0;
 	if (hold_bytes > 0 && !c->settings.from[SETTING_HOLDS])
-		o->hold_bytes = SERVICE_HOLDS_ANY;
+		o->sizes.hold_bytes = SERVICE_HOLDS_ANY;
 	return 0;
 }
 

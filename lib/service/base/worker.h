@@ -20,8 +20,10 @@
 
 struct base;
 
-/* Ours: an open takes some microseconds, so that one worker is enough until one sticks. */
-#define WORKERS_MOST 8u
+/* Ours: an open takes some microseconds, so that one worker is enough until one sticks. Files that
+ * do not answer keep 12 at most. SYSTEMS_ASKED look at them, two read blocks, and two read for
+ * holds. One closes, and one asks for names. So two are free for local files. */
+#define WORKERS_MOST 14u
 #define WORKERS_EACH 2u
 #define WORKER_STUCK_NS (500 * NS_PER_MS)
 
@@ -33,6 +35,7 @@ enum worker_kind {
 	WORKER_FREES,  /* the same of a local file, whose pages may go; 1 */
 	WORKER_OPENS,  /* a second description of a local file; 2 */
 	WORKER_LOOKS,  /* asks what is held whether it still has a name; 2 */
+	WORKER_FAR,    /* reads blocks of a file that may not answer; 2 */
 	NR_WORKER_KINDS
 };
 

@@ -27,8 +27,7 @@
  * programs read. */
 #define SYSTEMS_MOST 64u
 #define SYSTEMS_INSIDE 2u
-/* Of WORKERS_MOST, if several systems do not answer. Half of them look at other files; and two are
- * left where that many do not even say what they are. */
+/* Of WORKERS_MOST, if several systems do not answer. worker.h counts the others. */
 #define SYSTEMS_INSIDE_ALL 4u
 #define SYSTEMS_ASKED 6u
 

@@ -91,18 +91,30 @@ u64 fill_oldest(const struct frames *s)
 	return oldest;
 }
 
+/* How many reads are stuck; far: only of files that may not answer. */
+static u32 fill_nr_stuck(const struct frames *s, bool far)
+{
+	u64 now = host_now_ns();
+	u32 nr = 0;
+
+	for (u32 i = 0; i < FILL_OPS; i++)
+		nr += op_is_stuck(&s->fill.ops[i], now) &&
+		      (!far || s->fill.ops[i].far);
+	return nr;
+}
+
 /* Are all reads stuck that may be under way at once? */
 static bool fill_is_stuck(const struct frames *s)
 {
-	u64 now;
-	u32 i, nr = 0;
+	return s->fill.nr_busy >= s->fill.most_busy &&
+	       fill_nr_stuck(s, false) == s->fill.nr_busy;
+}
 
-	if (s->fill.nr_busy < s->fill.most_busy)
-		return false;
-	now = host_now_ns();
-	for (i = 0; i < FILL_OPS; i++)
-		nr += op_is_stuck(&s->fill.ops[i], now);
-	return nr == s->fill.nr_busy;
+/* Are as many reads of files under way that may not answer as there may be? These get half of all
+ * reads, so that local files always have some. */
+static bool fill_is_far_full(const struct fill *fill)
+{
+	return fill->nr_far >= fill->most_busy / 2;
 }
 
 /* The bytes of the op's i-th block that a file of this size has. */
@@ -207,6 +219,7 @@ static void op_end(struct frames *s, struct fill_op *op, int result)
 	fill_note_time(&s->times[LOOK_TIMES_MISS], now - op->hinted_ns);
 	op->busy = false;
 	s->fill.nr_busy--;
+	s->fill.nr_far -= op->far;
 	s->fill.nr_filling -= op->nr;
 	files_fill_ended(s->files, f);
 }
@@ -227,6 +240,7 @@ static void op_begin(struct frames *s, struct fill_op *op)
 	op->busy = true;
 	op->since_ns = host_now_ns();
 	s->fill.nr_busy++;
+	s->fill.nr_far += op->far;
 	s->fill.nr_filling += op->nr;
 	files_fill_begun(files_at(s->files, op->slot));
 	fill_spend(&s->fill, reads_begin(s, op) * BLOCK_LINES);
@@ -264,20 +278,31 @@ enum fill_next {
 	FILL_ON,
 	FILL_SPENT,   /* the next turn goes on */
 	FILL_STARVED, /* only a read that comes back, a fence, or an unpin helps */
+	FILL_FAR,     /* this range waits for a read that comes back; others need not */
 };
 
 /* No frame is free, and none can be taken. Reads under way will bring some. If there are
- * none, all frames are pinned, and the service drops the hints: readers have the kernel, and
- * ask again. */
+ * none, or all are stuck, the other frames are pinned. Then the service drops the hints: readers
+ * have the kernel, and ask again. */
 static enum fill_next fill_starve(struct frames *s, const struct fill_range *range)
 {
-	if (s->fill.nr_busy > 0) {
+	if (s->fill.nr_busy > fill_nr_stuck(s, false)) {
 		fill_queue_push(&s->fill, range);
 	} else {
 		s->fill.starved_until_ns = host_now_ns() + STARVED_NS;
 		s->fill.nr_queued = 0;
 	}
 	return FILL_STARVED;
+}
+
+/* Its file may not answer, and too many such reads are under way. If these are stuck, readers ask
+ * again. */
+static enum fill_next fill_wait_far(struct frames *s, const struct fill_range *range)
+{
+	if (fill_nr_stuck(s, true) == s->fill.nr_far)
+		return FILL_ON;
+	fill_queue_push(&s->fill, range);
+	return FILL_FAR;
 }
 
 /* One range, one read. */
@@ -293,6 +318,8 @@ static enum fill_next fill_step(struct frames *s)
 
 	if (!f || !files_is_live(s->files, f) || (range.spare && spare == 0))
 		return FILL_ON;
+	if (!held_is_local(f) && fill_is_far_full(fill))
+		return fill_wait_far(s, &range);
 	op = op_get(fill);
 	nr = range_next_run(s, &range);
 	if (range.spare && nr > spare)
@@ -316,6 +343,7 @@ static enum fill_next fill_step(struct frames *s)
 		op->hinted_ns = range.hinted_ns;
 		op->nr = got;
 		op->ahead = range.ahead;
+		op->far = !held_is_local(f);
 		range.next += got;
 		op_begin(s, op);
 	}
@@ -327,18 +355,21 @@ static enum fill_next fill_step(struct frames *s)
 bool fill_run(struct frames *s)
 {
 	struct fill *fill = &s->fill;
-	u32 steps = STEPS_PER_TURN;
+	u32 steps = STEPS_PER_TURN, nr_far = 0; /* in a row */
 	enum fill_next next = FILL_ON;
 
 	fill->lines = TURN_LINES;
 	if (fill->nr_queued > 0 &&
 	    (host_now_ns() < fill->starved_until_ns || fill_is_stuck(s)))
 		fill->nr_queued = 0; /* readers ask again */
-	while (next == FILL_ON && steps-- > 0 && fill->lines > 0 &&
-	       fill->nr_queued > 0 && fill->nr_busy < fill->most_busy)
+	while ((next == FILL_ON || next == FILL_FAR) && steps-- > 0 &&
+	       fill->lines > 0 && nr_far < fill->nr_queued &&
+	       fill->nr_busy < fill->most_busy) {
 		next = fill_step(s);
+		nr_far = next == FILL_FAR ? nr_far + 1 : 0;
+	}
 	reads_send(s);
-	return next != FILL_STARVED && fill->nr_queued > 0 &&
+	return next != FILL_STARVED && nr_far < fill->nr_queued &&
 	       fill->nr_busy < fill->most_busy;
 }
 

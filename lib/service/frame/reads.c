@@ -20,8 +20,8 @@
 #include "lib/service/base/base.h"
 #include "lib/service/file/held.h"
 
-/* Half of the workers: the others look at files that programs open. */
-#define READS_BY_WORKERS (WORKERS_MOST / 2)
+/* A third of the workers: the others look at files that programs open. */
+#define READS_BY_WORKERS (WORKERS_MOST / 3)
 /* Blocks that the main thread copies itself, 6 us: to hand them on costs as much. */
 #define COPY_HERE 4u
 /* How long the end of the service waits for reads under way. Our choice: a disk answers sooner, and
@@ -79,7 +79,8 @@ static void reads_by_worker(struct frames *s, struct fill_op *op)
 
 	op->in_ring = false;
 	if (r) {
-		worker_job_init(&r->job, WORKER_ANY, 0, OWNER_BASE, reads_work, reads_done);
+		worker_job_init(&r->job, op->far ? WORKER_FAR : WORKER_ANY, 0, OWNER_BASE,
+		                reads_work, reads_done);
 		r->s = s;
 		r->op = op;
 		r->fd = fd;

@@ -35,6 +35,7 @@ struct fill_op {
 	bool direct, in_ring; /* how it is being read (reads.c) */
 	bool waits;           /* for a description to be read by */
 	bool ahead;           /* as its range */
+	bool far;             /* its file may not answer */
 	u32 slot, id;
 	u32 nr;
 	u64 first, ticket;
@@ -49,6 +50,7 @@ struct fill {
 	struct port_reads *reads; /* NULL: workers read */
 	void (*ended)(struct frames *s, struct fill_op *op, int result);
 	u32 nr_busy, most_busy;
+	u32 nr_far;          /* of the busy ones */
 	u32 nr_waiting;      /* of the busy ones: for a description */
 	u32 head, nr_queued; /* of queue */
 	/* A round asks each context once for hints, over several turns if it must. It begins

@@ -27,8 +27,8 @@
 struct file_past;
 struct service;
 
-/* Files that workers open at once: half of the workers. */
-#define CARRY_OPENS (WORKERS_MOST / 2)
+/* Files that workers open at once: a third of the workers. */
+#define CARRY_OPENS (WORKERS_MOST / 3)
 #define CARRY_VISITS (FRAME_VISITS_MAX + 1)
 
 struct carry_opening;
