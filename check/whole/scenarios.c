@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check/whole/settle.h"
+#include "check/whole/waits.h"
 
 static void reads_begin(void)
 {
@@ -47,6 +48,7 @@ const struct scenario scenarios[] = {
 	{ "short", scenario_short },
 	{ "seats", scenario_seats },
 	{ "config", scenario_config },
+	{ "far", scenario_far },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;
@@ -68,5 +70,6 @@ void scenario_begin(const struct scenario *scenario)
 {
 	scenario_name = scenario->name;
 	settle_begin();
+	waits_begin();
 	scenario->begin();
 }

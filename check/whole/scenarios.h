@@ -23,6 +23,7 @@ void scenario_idle(void);
 void scenario_short(void);
 void scenario_seats(void);
 void scenario_config(void);
+void scenario_far(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

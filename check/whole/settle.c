@@ -22,7 +22,7 @@
 /* Refusals of files that the service could not open: it knows them by their paths. */
 #define MOST_PATHS (WORLD_FILES + 3)
 /* As lib/service/base/worker.h has it. */
-#define MOST_WORKERS 8u
+#define MOST_WORKERS 14u
 /* As lib/service/base/worker.c has it: then nobody waits any more for a worker. */
 #define STOP_NS (NS_PER_S / 5)
 /* Watches, and an event that the thread can do without. */
@@ -90,7 +90,8 @@ void settle_service_ends(const struct settle_has *before)
 	struct settle_has most = *before;
 
 	/* It may have left a worker alone, or a read, with what that had. */
-	if (settle_is_slow() && machine.now_ns >= settle.stops_ns[process_now()->number] + STOP_NS)
+	if ((settle_is_slow() || world.servers) &&
+	    machine.now_ns >= settle.stops_ns[process_now()->number] + STOP_NS)
 		most.nr_blocks = most.nr_fds = most.nr_mappings = NR_ANY;
 	while (process_now()->nr_tasks > before->nr_tasks && machine.now_ns < until)
 		task_wait(NULL, machine.now_ns + NS_PER_S / 8);

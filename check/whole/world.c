@@ -71,7 +71,7 @@ void world_begin(u64 seed)
 	world.adjust = NULL;
 	world.configure = NULL;
 	world.serves = world.ends = NULL;
-	world.few_fds = false;
+	world.few_fds = world.servers = false;
 	world.few_files = world.leaks_pins = false;
 	program_make_folder("/run", WORLD_USER, 0700);
 	program_make_folder("/bin", 0, 0755);
@@ -80,7 +80,7 @@ void world_begin(u64 seed)
 		world_make(world_paths[i], FILE_BYTES);
 	world_make(WORLD_BIG, WORLD_BIG_BYTES);
 	world_make(WORLD_FAR, WORLD_FAR_BYTES);
-	files_find(WORLD_FAR)->far = true;
+	files_find(WORLD_FAR)->server = 1;
 }
 
 /* ---- a reader ---- */

@@ -36,6 +36,7 @@ struct world {
 	bool leaks_pins; /* of readers that die: the scheme does not know whose they are */
 	bool few_fds; /* programs may lack descriptors now and then */
 	bool few_files; /* the service may hold fewer than there are */
+	bool servers; /* of file systems: they are silent now and then */
 	u32 start_call_ns; /* a call of a service that starts takes so long at most; 0: as others */
 	/* Nobody tells a service to end: each serves for so long at least. 0: any may end. */
 	u64 least_serves_ns;

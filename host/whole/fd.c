@@ -114,8 +114,17 @@ void *fd_of(int fd, const struct kind *kind)
 	return d && d->kind == kind ? d : NULL;
 }
 
+void fd_unused(const struct process *process, int fd)
+{
+	for (const struct task *t = process->tasks; t; t = t->next)
+		if (t->state != TASK_OVER && t->reads_by == (u32)fd + 1)
+			machine_fail("%s closes descriptor %d, by which its thread reads",
+			             process->name, fd);
+}
+
 void fd_close(struct process *process, int fd)
 {
+	fd_unused(process, fd);
 	struct description *d = process->fds[fd];
 
 	process->fds[fd] = NULL;
@@ -138,6 +147,7 @@ void port_close(int fd)
 	if (!fd_get(fd))
 		machine_fail("descriptor %d is closed, and was not open", fd);
 	machine_note("closes %d", fd);
+	memory_frees(fd_get(fd));
 	description_closes(fd_get(fd), false);
 	fd_close(process_now(), fd);
 }

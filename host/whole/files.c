@@ -7,7 +7,7 @@
 #include "lib/port/inode.h"
 #include "lib/port/listen.h"
 
-#define MOST_NAMES 64u
+#define MOST_NAMES 192u
 #define PATH_BYTES 160u
 
 static struct {
@@ -142,6 +142,7 @@ void files_begin(void)
 			free(files.names[i].inode);
 		}
 	memset(&files, 0, sizeof(files));
+	server_begin();
 }
 
 /* ---- descriptions ---- */
@@ -201,6 +202,7 @@ static int files_open_as(const char *path, u32 mode, bool waits)
 		return -EACCES;
 	if (inode->kind == PORT_FILE_SOCKET)
 		return -ENXIO;
+	server_ask(inode); /* a file that has a server keeps its name */
 	if (!waits && leases_ask(inode))
 		return -EAGAIN;
 	if (mode & PORT_MAY_WRITE)
@@ -248,7 +250,14 @@ static int fd_look(int err, int fd, struct port_file *ret)
 
 int port_look(int fd, struct port_file *ret)
 {
-	return fd_look(machine_call(CALL_LOOK), fd, ret);
+	int err = machine_call(CALL_LOOK);
+	struct fd_file *file = fd_file_of(fd);
+
+	if (file && !err)
+		server_ask_by(file);
+	err = fd_look(err, fd, ret);
+	description_release(machine.running);
+	return err;
 }
 
 int port_look_local(int fd, struct port_file *ret)
@@ -329,6 +338,7 @@ int port_open_to_write(const char *path)
 static int fd_reopen(int err, int fd, u32 mode)
 {
 	struct fd_file *file = fd_file_of(fd);
+	int own;
 
 	if (err)
 		return err;
@@ -336,7 +346,11 @@ static int fd_reopen(int err, int fd, u32 mode)
 		return memory_reopen(fd);
 	if (!inode_allows(file->inode, process_now()->uid, mode & PORT_MAY_READ))
 		return (int)machine_result(-EACCES);
-	return (int)machine_result(files_open(file->inode, mode));
+	if (!(mode & PORT_NAMES_ONLY))
+		server_ask_by(file);
+	own = (int)machine_result(files_open(file->inode, mode));
+	description_release(machine.running);
+	return own;
 }
 
 int port_reopen(int fd)
@@ -364,11 +378,18 @@ bool port_reads_past_cache(int fd)
 int port_shut(int fd)
 {
 	int err = machine_call(CALL_SHUT);
+	struct description *d;
 
 	if (!fd_get(fd))
 		machine_fail("descriptor %d is shut, and was not open", fd);
-	description_closes(fd_get(fd), false);
-	fd_close(process_now(), fd); /* in any case */
+	d = fd_get(fd);
+	description_closes(d, false);
+	fd_unused(process_now(), fd);
+	process_now()->fds[fd] = NULL; /* in any case */
+	machine.running->held = d; /* the number's share of it */
+	if (fd_file_is(d) && !(d->mode & PORT_NAMES_ONLY))
+		server_ask(((struct fd_file *)d)->inode);
+	description_release(machine.running);
 	return (int)machine_result(err);
 }
 
@@ -384,14 +405,24 @@ u64 inode_read(const struct inode *inode, void *to, u64 bytes, u64 offset)
 
 int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset)
 {
-	int err = machine_call(CALL_READ);
-	struct fd_file *file = fd_file_of(fd);
+	struct fd_file *file;
+	int64_t got;
+	int err;
 
-	if (err || !file || !(file->d.mode & PORT_MAY_READ))
+	machine.running->reads_by = (u32)fd + 1;
+	err = machine_call(CALL_READ);
+	file = fd_file_of(fd);
+	if (err || !file || !(file->d.mode & PORT_MAY_READ)) {
+		machine.running->reads_by = 0;
 		return err ? err : -EBADF;
+	}
+	server_ask_by(file);
+	machine.running->reads_by = 0;
 	if (bytes > 1 && machine_draws(FAULT_SHORT))
 		bytes = 1 + machine_draw((u32)bytes);
-	return machine_result((long)inode_read(file->inode, to, bytes, offset));
+	got = machine_result((long)inode_read(file->inode, to, bytes, offset));
+	description_release(machine.running);
+	return got;
 }
 
 static void inode_resize(struct inode *inode, u64 bytes)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The simulated file system: a local one (ext4's kind), whose root folder is "/". Single files may
- * be of another system, which asks a server.
+ * be of other systems, which ask a server each. A server may be silent for a while: a call that
+ * asks it waits as long.
  *
  * The first half is for the rest of the machine. The second half is what programs other than
  * lodic do to files: system calls of the running task.
@@ -13,10 +14,10 @@
 #include "lib/port.h"
 #include "lib/port/watch.h"
 
-/* The local file system, and one that asks a server. */
+/* The local file system. One that asks server n has the n-th number from there. */
 #define FILES_DEV 1u
-#define FILES_DEV_FAR 2u
-#define FILES_DEV_NONE 3u /* of sockets, events and the like */
+#define FILES_SERVERS 8u
+#define FILES_DEV_NONE 64u /* of sockets, events and the like */
 
 struct socket;
 struct watch;
@@ -39,7 +40,7 @@ struct inode {
 	u32 nr; /* names and descriptions */
 	u32 ino;
 	enum port_file_kind kind;
-	bool far; /* of the other file system */
+	u32 server; /* counted from 1; 0: the file is of the local file system */
 	u32 uid, gid, rights, nr_names;
 	u64 bytes;
 	u8 *data;
@@ -64,7 +65,11 @@ int files_make(const char *path, enum port_file_kind kind, u32 uid, u32 rights,
 const char *files_name(const struct inode *inode);
 static inline u32 inode_dev(const struct inode *inode)
 {
-	return inode->far ? FILES_DEV_FAR : FILES_DEV;
+	return FILES_DEV + inode->server;
+}
+static inline bool inode_is_far(const struct inode *inode)
+{
+	return inode->server > 0;
 }
 void inode_keep(struct inode *inode);
 void inode_put(struct inode *inode);
@@ -77,6 +82,18 @@ int files_open(struct inode *inode, u32 mode);
 struct fd_file *fd_file_of(int fd);
 /* All files, names and descriptions are forgotten. */
 void files_begin(void);
+
+/* server.c. From now on this server answers nobody, or all that wait for it. */
+void server_silence(u32 server, bool silent);
+bool server_is_silent(u32 server);
+/* The running task asks the file's server, and waits for its answer. */
+void server_ask(const struct inode *inode);
+/* The same. Another thread may close its descriptor meanwhile, so the description stays until
+ * description_release(). */
+void server_ask_by(struct fd_file *file);
+void server_begin(void);
+/* reads.c: the server answers reads under way again. */
+void reads_answered(u32 server);
 
 /* lease.c. The running task is about to write: it waits until no other description has a lease. */
 void leases_break(struct inode *inode);

@@ -64,11 +64,17 @@ int port_names(int fd, struct port_names *ret)
 int port_system(int fd, enum port_system *ret)
 {
 	int err = machine_call(CALL_SYSTEM);
+	struct fd_file *file;
 
 	if (err || !fd_get(fd))
 		return err ? err : -EBADF;
-	*ret = fd_file_of(fd) && fd_file_of(fd)->inode->far ? PORT_SYSTEM_OTHER
-	                                                    : PORT_SYSTEM_EXT;
+	file = fd_file_of(fd);
+	*ret = PORT_SYSTEM_EXT;
+	if (file && inode_is_far(file->inode)) {
+		server_ask_by(file);
+		*ret = PORT_SYSTEM_OTHER;
+	}
+	description_release(machine.running);
 	return (int)machine_result(0);
 }
 

@@ -174,7 +174,7 @@ int port_lease_take(int fd)
 		return err ? err : -EBADF;
 	if (process_now()->uid != 0 && process_now()->uid != file->inode->uid)
 		return (int)machine_result(-EACCES);
-	if (file->inode->kind != PORT_FILE_REGULAR)
+	if (file->inode->kind != PORT_FILE_REGULAR || machine.no_leases)
 		return (int)machine_result(-EINVAL);
 	if (file->inode->nr_writing > 0)
 		return (int)machine_result(-EAGAIN);

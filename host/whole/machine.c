@@ -15,6 +15,9 @@
 /* A task that gets its turn may be on another CPU. */
 #define MOVES_ONE_IN 8u
 #define HASH_PRIME 0x100000001b3u
+/* A task that makes one call in a row more often than that, and fails each time, does not give up.
+ * A loop of lib/ has 100 tries at most. */
+#define MOST_TRIES 1024u
 
 struct machine machine;
 
@@ -211,13 +214,18 @@ void machine_yield(void)
 	machine_switch(next);
 }
 
+static void machine_count(void)
+{
+	if (++machine.steps > machine.most_steps)
+		machine_fail("it does not end: %llu steps",
+		             (unsigned long long)machine.steps);
+}
+
 void machine_step(void)
 {
 	if (!machine.running)
 		return; /* before the first turn, and after the last */
-	if (++machine.steps > machine.most_steps)
-		machine_fail("it does not end: %llu steps",
-		             (unsigned long long)machine.steps);
+	machine_count();
 	if (machine.running->preempt_off == 0 && --machine.turn == 0)
 		machine_yield();
 }
@@ -308,6 +316,10 @@ void machine_pass(enum call call)
 	if (t->may_call && !t->may_call(call))
 		machine_fail("%s %s calls %s, which may wait", t->process->name, t->name,
 		             call_names[call]);
+	machine_count();
+	if (machine.running->tried != call)
+		machine.running->nr_tries = 0;
+	machine.running->tried = call;
 	machine.now_ns += 1 + machine_draw(t->process->call_ns ? t->process->call_ns : CALL_NS);
 	machine.nr_called[call]++;
 	if (machine.running->preempt_off == 0) {
@@ -344,10 +356,26 @@ void machine_one_error(bool guest)
 	}
 }
 
+/* failed: the running task's call does; else it goes through. A call that waits has another bound:
+ * its time. */
+static void task_tries(enum call call, bool failed)
+{
+	struct task *t = machine.running;
+
+	t->nr_tries = failed ? t->nr_tries + 1 : 0;
+	if (t->nr_tries > MOST_TRIES && call_marks[call] != CALL_MARK_WAITS)
+		machine_fail("%s %s tries %s again for ever", t->process->name, t->name,
+		             call_names[call]);
+}
+
 int machine_call(enum call call)
 {
+	int err;
+
 	machine_pass(call);
-	return machine_fault(call);
+	err = machine_fault(call);
+	task_tries(call, err != 0);
+	return err;
 }
 
 int machine_fault(enum call call)

@@ -76,6 +76,9 @@ struct task {
 	struct waiters over; /* who joins it */
 	enum call call; /* until machine_result() */
 	u32 sends; /* the kind of message that it is about to send */
+	enum call tried; /* it has failed so often in a row, and nothing else was called */
+	u32 nr_tries;
+	u32 reads_by; /* the descriptor that a call under way reads by, counted from 1 */
 	/* Rules of the scenario's; NULL: any. The second one says what it may close; unread: what
 	 * lies in a socket that it closes. */
 	bool (*may_call)(enum call call);
@@ -174,6 +177,9 @@ struct machine {
 	u32 fault_which; /* of its errnos; CALL_MOST_ERRNOS: any of them */
 	u32 fault_also;  /* another one that fails, by any errno; NR_CALLS: none */
 	bool faults_end;     /* from now on nothing fails: what remains must get well */
+	/* What this machine does not have: leases, reads under way. */
+	bool no_leases, no_reads;
+	u32 most_watches; /* of an instance; 0: any number */
 	u64 nr_called[NR_CALLS];
 	u64 nr_failed[NR_CALLS]; /* by FAULT_ERRNO */
 	u64 nr_failed_by[NR_CALLS][CALL_MOST_ERRNOS];
@@ -276,6 +282,8 @@ bool mappings_any_file(const struct process *process); /* it has memory of other
 void words_end(struct task *task);
 void mark_end(struct task *task);
 void leases_end(struct task *task);
+/* memory.c: how long the close of this descriptor takes passes, as it frees memory. */
+void memory_frees(const struct description *d);
 /* socket.c: it is dead, for those that have a descriptor of it. */
 void process_watched(struct process *process);
 
@@ -325,6 +333,8 @@ bool fd_event_is(const struct description *d);
 /* The same, if it is of that kind. */
 void *fd_of(int fd, const struct kind *kind);
 void fd_close(struct process *process, int fd);
+/* No thread reads by it now; or the run fails. */
+void fd_unused(const struct process *process, int fd);
 /* Into a pipe, if it has room for all of it. */
 void pipe_write(int fd, const void *from, size_t bytes);
 /* set.c: the sets that watch it are told. */

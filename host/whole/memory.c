@@ -27,6 +27,10 @@ struct memory_file {
 	struct waiters waiters; /* for the end of the claim */
 };
 
+/* The last close of a memory file frees it: so long for each MiB. */
+#define FREE_PIECE ((u64)1 << 20)
+#define FREE_NS (40 * NS_PER_US)
+
 struct fd_memory {
 	struct description d;
 	struct memory_file *file;
@@ -67,6 +71,15 @@ static void fd_memory_end(struct description *d)
 }
 
 static const struct kind memory_kind = { "memory", NULL, fd_memory_end };
+
+void memory_frees(const struct description *d)
+{
+	const struct fd_memory *m = (const struct fd_memory *)d;
+
+	if (d->kind == &memory_kind && d->nr == 1 && m->file->nr == 1 &&
+	    m->file->bytes >= FREE_PIECE && machine.running->preempt_off == 0)
+		task_wait(NULL, machine.now_ns + m->file->bytes / FREE_PIECE * FREE_NS);
+}
 
 static int memory_fd(struct memory_file *file, bool again, u32 mode)
 {
@@ -194,6 +207,8 @@ int port_memory_claim(int fd)
 
 	if (err || !m)
 		return err ? err : -EBADF;
+	if (machine.no_leases)
+		return (int)machine_result(-EINVAL);
 	if (m->file->claimed || m->file->nr_again > 1 || m->d.nr > 1)
 		return (int)machine_result(-EAGAIN);
 	m->file->claimed = m->claims = true;

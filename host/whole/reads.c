@@ -15,8 +15,11 @@ struct reading {
 	struct description *file; /* kept until it has ended */
 	struct port_read read;
 	struct event ends;
+	struct reading *next_stuck; /* whose server is silent */
+	bool stuck;
 	int result;
 };
+static struct reading *stuck;
 
 struct port_reads {
 	struct description d;
@@ -36,9 +39,22 @@ static unsigned int reads_ready(const struct description *d)
 	return 0;
 }
 
+static void reading_unstick(struct reading *one)
+{
+	struct reading **at = &stuck;
+
+	if (!one->stuck)
+		return;
+	while (*at != one)
+		at = &(*at)->next_stuck;
+	*at = one->next_stuck;
+	one->stuck = false;
+}
+
 static void reading_drop(struct reading *one)
 {
 	event_drop(&one->ends);
+	reading_unstick(one);
 	if (one->file)
 		description_put(one->file);
 	one->file = NULL;
@@ -74,15 +90,24 @@ static long pieces_read(struct process *process, const struct inode *inode,
 int64_t port_read_pieces(int fd, const struct port_piece *pieces,
                          unsigned int nr_pieces, uint64_t offset)
 {
-	int err = machine_call(CALL_READ_PIECES);
-	struct fd_file *file = fd_file_of(fd);
+	struct fd_file *file;
+	int64_t got;
+	int err;
 
-	if (err || !file || !(file->d.mode & PORT_MAY_READ))
+	machine.running->reads_by = (u32)fd + 1;
+	err = machine_call(CALL_READ_PIECES);
+	file = fd_file_of(fd);
+	if (err || !file || !(file->d.mode & PORT_MAY_READ)) {
+		machine.running->reads_by = 0;
 		return err ? err : -EBADF;
+	}
+	server_ask_by(file);
+	machine.running->reads_by = 0;
 	if (machine_draws(FAULT_SHORT))
 		nr_pieces = 1 + machine_draw(nr_pieces);
-	return machine_result(pieces_read(process_now(), file->inode, pieces, nr_pieces,
-	                                  offset));
+	got = machine_result(pieces_read(process_now(), file->inode, pieces, nr_pieces, offset));
+	description_release(machine.running);
+	return got;
 }
 
 bool port_is_cached(int fd, uint64_t offset, uint64_t bytes)
@@ -109,8 +134,8 @@ int port_reads_make(unsigned int most, struct port_reads **ret_reads)
 	int err = machine_call(CALL_READS_MAKE);
 	struct port_reads *r;
 
-	if (err)
-		return err;
+	if (err || machine.no_reads)
+		return err ? err : (int)machine_result(-ENOSYS);
 	if (most > MOST_READS)
 		machine_fail("%u reads under way", most);
 	r = description_new(&reads_kind, sizeof(*r));
@@ -160,8 +185,15 @@ static void reading_ends(void *of)
 	const struct port_read *read = &one->read;
 	const struct fd_file *file = (const struct fd_file *)one->file;
 	u32 nr = read->nr_pieces;
-	int fault = machine_fault(CALL_READS_NEXT);
+	int fault;
 
+	if (server_is_silent(file->inode->server) && !one->of->process->dead) {
+		one->next_stuck = stuck;
+		stuck = one;
+		one->stuck = true;
+		return;
+	}
+	fault = machine_fault(CALL_READS_NEXT);
 	if (one->result == 0 && machine_draws(FAULT_SHORT))
 		nr = 1 + machine_draw(nr);
 	if (one->of->process->dead)
@@ -176,6 +208,20 @@ static void reading_ends(void *of)
 	one->state = READ_ENDED;
 	machine_note("a read under way ends: %d", one->result);
 	description_changed(&one->of->d);
+}
+
+void reads_answered(u32 server)
+{
+	struct reading *one, *next;
+
+	for (one = stuck; one; one = next) {
+		next = one->next_stuck;
+		if (((const struct fd_file *)one->file)->inode->server != server)
+			continue;
+		reading_unstick(one);
+		event_at(&one->ends, machine.now_ns + 1000 + machine_draw(200000),
+		         reading_ends, one);
+	}
 }
 
 void port_reads_send(struct port_reads *r)

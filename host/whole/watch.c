@@ -101,16 +101,21 @@ int port_watch_add(int watches, int fd, bool moves)
 	struct fd_watches *w = fd_of(watches, &watches_kind);
 	struct fd_file *file = fd_file_of(fd);
 	struct watch *watch;
+	u32 nr = 0;
 
 	if (err || !w || !file)
 		return err ? err : -EBADF;
 	if (!inode_allows(file->inode, process_now()->uid, PORT_MAY_READ))
 		return (int)machine_result(-EACCES);
-	for (watch = w->first; watch; watch = watch->next)
+	for (watch = w->first; watch; watch = watch->next) {
+		nr++;
 		if (watch->inode == file->inode) {
 			watch->moves = moves;
 			return (int)machine_result(watch->number);
 		}
+	}
+	if (machine.most_watches > 0 && nr >= machine.most_watches)
+		return (int)machine_result(-ENOSPC);
 	watch = calloc(1, sizeof(*watch));
 	*watch = (struct watch){ w, file->inode, w->first, file->inode->watches,
 		                 ++w->last, moves };
