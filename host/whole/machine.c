@@ -18,6 +18,8 @@
 /* A task that makes one call in a row more often than that, and fails each time, does not give up.
  * A loop of lib/ has 100 tries at most. */
 #define MOST_TRIES 1024u
+/* What fails each time fails no more after so many times in a run. */
+#define MOST_FAILED 8192u
 
 struct machine machine;
 
@@ -383,7 +385,7 @@ int machine_fault(enum call call)
 	const struct call_errnos *can = &call_errnos[call];
 	u32 which;
 
-	if (can->nr == 0 || !machine_fails(call))
+	if (can->nr == 0 || machine.nr_failed[call] >= MOST_FAILED || !machine_fails(call))
 		return 0;
 	which = machine.fault_which < CALL_MOST_ERRNOS && machine.fault_call == (u32)call
 	                ? machine.fault_which

@@ -20,6 +20,7 @@
 #include "lib/service/file/files.h"
 #include "lib/service/frame/evict.h"
 #include "lib/service/frame/fence.h"
+#include "lib/service/frame/stuck.h"
 #include "lib/service/frame/sweep.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/frame/state.h"
@@ -238,7 +239,7 @@ static enum evict_next evict_hide(struct frames *s, u32 nr)
 			return EVICT_GOT; /* all others are on their way, or free */
 		if (frame == RECLAIM_NONE) {
 			/* A read under way brings another frame sooner. */
-			if (s->fill.nr_busy == 0)
+			if (stuck_all(s))
 				e->none_until_ns = host_now_ns() + NONE_NS;
 			return EVICT_NONE;
 		}
@@ -431,7 +432,7 @@ enum evict_next evict_get(struct frames *s, u32 nr)
 		return EVICT_GOT;
 	e->starved = true;
 	e->stock = 2 * e->stock < e->stock_most ? 2 * e->stock : e->stock_most;
-	if (evict_nr_coming(s) > 0 || s->fill.nr_busy > 0)
+	if (evict_nr_coming(s) > 0 || !stuck_all(s))
 		return EVICT_FENCE;
 	return host_now_ns() < e->none_until_ns ? EVICT_NONE : EVICT_SPENT;
 }

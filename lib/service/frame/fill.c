@@ -26,6 +26,7 @@
 #include "lib/service/frame/reads.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/frame/state.h"
+#include "lib/service/frame/stuck.h"
 #include "lib/service/base/base.h"
 #include "lib/service/file/held.h"
 #include "lib/service/tier/tier.h"
@@ -40,9 +41,6 @@
 #define STEPS_PER_TURN 128u
 /* All frames are pinned: readers have the kernel meanwhile. */
 #define STARVED_NS (10 * NS_PER_MS)
-/* A read that takes longer is stuck: nobody waits for it any more. Our choice: a busy disk
- * is quicker, and a program that waits (LODIC_WAIT) does not take it for an end. */
-#define STUCK_NS (2000 * NS_PER_MS)
 
 static bool block_is_wanted(const struct frames *s, u32 id, u64 index)
 {
@@ -65,11 +63,6 @@ bool fill_sync_is_done(const struct frames *s, struct fill_sync *sync, u64 oldes
 	return sync->ticket < oldest;
 }
 
-static bool op_is_stuck(const struct fill_op *op, u64 now)
-{
-	return op->busy && now - op->since_ns >= STUCK_NS;
-}
-
 u64 fill_oldest(const struct frames *s)
 {
 	const struct fill *fill = &s->fill;
@@ -85,29 +78,16 @@ u64 fill_oldest(const struct frames *s)
 	for (i = 0; i < FILL_OPS; i++) {
 		const struct fill_op *op = &fill->ops[i];
 
-		if (op->busy && !op_is_stuck(op, now) && op->ticket < oldest)
+		if (op->busy && !stuck_is(op, now) && op->ticket < oldest)
 			oldest = op->ticket;
 	}
 	return oldest;
 }
 
-/* How many reads are stuck; far: only of files that may not answer. */
-static u32 fill_nr_stuck(const struct frames *s, bool far)
-{
-	u64 now = host_now_ns();
-	u32 nr = 0;
-
-	for (u32 i = 0; i < FILL_OPS; i++)
-		nr += op_is_stuck(&s->fill.ops[i], now) &&
-		      (!far || s->fill.ops[i].far);
-	return nr;
-}
-
 /* Are all reads stuck that may be under way at once? */
 static bool fill_is_stuck(const struct frames *s)
 {
-	return s->fill.nr_busy >= s->fill.most_busy &&
-	       fill_nr_stuck(s, false) == s->fill.nr_busy;
+	return s->fill.nr_busy >= s->fill.most_busy && stuck_all(s);
 }
 
 /* Are as many reads of files under way that may not answer as there may be? These get half of all
@@ -286,7 +266,7 @@ enum fill_next {
  * have the kernel, and ask again. */
 static enum fill_next fill_starve(struct frames *s, const struct fill_range *range)
 {
-	if (s->fill.nr_busy > fill_nr_stuck(s, false)) {
+	if (!stuck_all(s)) {
 		fill_queue_push(&s->fill, range);
 	} else {
 		s->fill.starved_until_ns = host_now_ns() + STARVED_NS;
@@ -299,7 +279,7 @@ static enum fill_next fill_starve(struct frames *s, const struct fill_range *ran
  * again. */
 static enum fill_next fill_wait_far(struct frames *s, const struct fill_range *range)
 {
-	if (fill_nr_stuck(s, true) == s->fill.nr_far)
+	if (stuck_nr(s, true) == s->fill.nr_far)
 		return FILL_ON;
 	fill_queue_push(&s->fill, range);
 	return FILL_FAR;
