@@ -49,6 +49,8 @@ const struct scenario scenarios[] = {
 	{ "seats", scenario_seats },
 	{ "config", scenario_config },
 	{ "far", scenario_far },
+	{ "turns", scenario_turns },
+	{ "races", scenario_races },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

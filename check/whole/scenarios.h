@@ -24,6 +24,8 @@ void scenario_short(void);
 void scenario_seats(void);
 void scenario_config(void);
 void scenario_far(void);
+void scenario_turns(void);
+void scenario_races(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

@@ -22,6 +22,7 @@
 
 #define FILE_BYTES WORLD_FILE_BYTES
 #define READ_BYTES 4096u
+#define BLOCK_BYTES 4096u
 
 struct world world;
 
@@ -223,12 +224,27 @@ static void world_check_length(const struct world_length *before, u64 offset, u6
 		             (unsigned long long)offset, (unsigned long long)most);
 }
 
-static u64 world_hits(const struct lodic_context *context)
+static struct lodic_context_stat world_stat(const struct lodic_context *context)
 {
 	struct lodic_context_stat stat = { 0 };
 
 	lodic_context_stat(context, &stat, sizeof(stat));
-	return stat.hits;
+	return stat;
+}
+
+/* A block of a read is a hit or a miss. What the kernel reads once more counts twice as a miss, but
+ * then nothing is a hit. */
+static void world_check_hits(const struct lodic_context *context,
+                             const struct lodic_context_stat *before, u64 offset, u64 bytes)
+{
+	struct lodic_context_stat now = world_stat(context);
+	u64 hits = now.hits - before->hits, misses = now.misses - before->misses;
+	u64 blocks = (offset % BLOCK_BYTES + bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+
+	if (hits > 0 && hits + misses > blocks)
+		machine_fail("%llu hits and %llu misses in a read of %llu blocks",
+		             (unsigned long long)hits, (unsigned long long)misses,
+		             (unsigned long long)blocks);
 }
 
 /* The version that a writer writes, who has the file open; 0: nobody does. A service that was
@@ -245,21 +261,24 @@ void world_read(struct lodic_context *context, const struct world_open *open)
 	u64 to[READ_BYTES / sizeof(u64)];
 	u64 offset = machine_draw(FILE_BYTES / 512) * (u64)512;
 	u32 bytes = 8 + 8 * machine_draw(READ_BYTES / 8 - 1);
-	u64 least = world_version(open), begun, hits;
+	u64 least = world_version(open), begun;
 	struct world_length before = world_length(open);
+	struct lodic_context_stat stat;
 	ssize_t n;
 
 	begun = world_being_written(open);
-	hits = world_hits(context);
+	stat = world_stat(context);
 	waits_read_begin();
 	n = lodic_read(context, open->file, to, bytes, (off_t)offset);
 	waits_read_end();
-	if (begun > 0 && world_being_written(open) == begun && world_hits(context) != hits)
+	if (begun > 0 && world_being_written(open) == begun &&
+	    world_stat(context).hits != stat.hits)
 		machine_fail("%s has hits while a writer has it open", world_path(open));
 	if (n < 0) {
 		machine_note("lodic_read() = %zd", n);
 		return;
 	}
+	world_check_hits(context, &stat, offset, bytes);
 	world_check_length(&before, offset, bytes, (u64)n);
 	world_check(open, offset, to, (u64)n, least);
 	world.nr_reads++;
