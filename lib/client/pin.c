@@ -205,10 +205,10 @@ static void prefetch_answered(void *owner, const struct channel_reply *reply)
 	*(int *)owner = reply->because;
 }
 
-/* A wait under way, and how it has ended. */
+/* A wait under way, and what the service has answered. */
 struct prefetch_wait {
 	struct lodic_context *context;
-	int answer, err;
+	int answer;
 };
 
 /* A cancelled thread leaves its question behind, and the answer would be the next one's. */
@@ -221,7 +221,8 @@ static void prefetch_cancelled(void *arg)
 	misuse_context_leave(&context->misuse);
 }
 
-/* Asks by the context's own connection, and makes it first where there is none. */
+/* Asks by the context's own connection, and makes it first where there is none. -EAGAIN: the
+ * service has many others to let in. */
 static int prefetch_ask(struct lodic_context *context, int *ret_answer)
 {
 	static const struct wire_request request = { .version = WIRE_VERSION,
@@ -238,40 +239,45 @@ static int prefetch_ask(struct lodic_context *context, int *ret_answer)
 	                                  prefetch_answered, ret_answer) == 0)
 		return 0;
 	channel_close(c, -ECONNRESET);
-	/* Ends when the service lets it in, or dies. It waits for the service in any case. */
-	while ((err = channel_connect(c, context->lodic->start.socket_path,
-	                              context->lodic->start.trusted)) == -EAGAIN &&
-	       segment_alive(segment))
-		port_sleep(BUSY_PAUSE_NS); /* the service has many others to let in */
+	err = channel_connect(c, context->lodic->start.socket_path,
+	                      context->lodic->start.trusted);
 	return err ? err
 	           : channel_ask(c, &request, -1, DEADLINE_NEVER, prefetch_answered,
 	                         ret_answer);
 }
 
+static void prefetch_pause(void *arg)
+{
+	(void)arg;
+	port_sleep(BUSY_PAUSE_NS);
+}
+
 static void prefetch_sleep(void *arg)
 {
-	struct prefetch_wait *w = arg;
-	struct lodic_context *context = w->context;
+	const struct prefetch_wait *w = arg;
 
-	w->err = prefetch_ask(context, &w->answer);
-	if (w->err)
-		return;
-	channel_wait(&context->waiting);
-	w->err = segment_alive(context->seat->segment) ? w->answer : -ECONNRESET;
+	channel_wait(&w->context->waiting);
 }
 
 /* Waits until the service has done what it could for every hint posted before. The wait has
- * a connection of its own and holds no lock, because it may take long. */
+ * a connection of its own and holds no lock, because it may take long. The thread can be cancelled
+ * while it waits, and not while it connects: connect(2) would end it, and leave the socket. */
 static int prefetch_wait(struct lodic_context *context)
 {
-	struct prefetch_wait w = { context, -ECONNRESET, 0 };
+	struct prefetch_wait w = { context, -ECONNRESET };
+	const struct segment *segment = context->seat->segment;
 	int state = port_cancel_off();
+	int err;
 
-	port_cancellable(state, prefetch_sleep, prefetch_cancelled, &w);
+	/* Ends when the service lets it in, or dies. It waits for the service in any case. */
+	while ((err = prefetch_ask(context, &w.answer)) == -EAGAIN && segment_alive(segment))
+		port_cancellable(state, prefetch_pause, prefetch_cancelled, &w);
+	if (!err) {
+		port_cancellable(state, prefetch_sleep, prefetch_cancelled, &w);
+		err = segment_alive(segment) ? w.answer : -ECONNRESET;
+	}
 	port_cancel_as(state);
-	return w.err == -ECONNREFUSED || w.err == -ENOENT || w.err == -EAGAIN
-	               ? -ECONNRESET
-	               : w.err;
+	return err == -ECONNREFUSED || err == -ENOENT || err == -EAGAIN ? -ECONNRESET : err;
 }
 
 static int prefetch(struct lodic_context *context, struct lodic_file *file,
