@@ -99,6 +99,7 @@ int fd_new(struct process *process, struct description *d)
 	if (fds_full(process, number))
 		return -EMFILE;
 	process->fds[number] = d;
+	process->received[number] = false;
 	return (int)number;
 }
 
@@ -393,5 +394,6 @@ int port_wait(int fd, enum port_waiting what, int ms)
 			break;
 	err = fd_is_ready(d, what);
 	description_release(machine.running);
+	task_cancel_point(CALL_WAIT);
 	return (int)machine_result(err);
 }

@@ -128,7 +128,8 @@ int files_make(const char *path, enum port_file_kind kind, u32 uid, u32 rights,
 
 bool inode_allows(const struct inode *inode, u32 uid, u32 mode)
 {
-	u32 shift = inode->uid == uid ? 6 : 0;
+	bool member = machine.running && process_now()->group == inode->gid;
+	u32 shift = inode->uid == uid ? 6 : member ? 3 : 0;
 	u32 want = (mode & PORT_MAY_READ ? 4 : 0) | (mode & PORT_MAY_WRITE ? 2 : 0);
 
 	return uid == 0 || ((inode->rights >> shift) & want) == want;

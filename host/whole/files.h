@@ -73,7 +73,8 @@ static inline bool inode_is_far(const struct inode *inode)
 }
 void inode_keep(struct inode *inode);
 void inode_put(struct inode *inode);
-/* May this user read it, or write to it (PORT_MAY_READ, PORT_MAY_WRITE)? */
+/* May this user, in the running process's group, read it or write to it (PORT_MAY_READ,
+ * PORT_MAY_WRITE)? */
 bool inode_allows(const struct inode *inode, u32 uid, u32 mode);
 /* How many bytes of it came; 0: its end. */
 u64 inode_read(const struct inode *inode, void *to, u64 bytes, u64 offset);
@@ -125,6 +126,8 @@ void program_cut(int fd, u64 bytes);
 /* A cut that breaks no lease, as by an open() that only reads, or through an overlay. Those that
  * watch are told, and of rights as well if the file loses its bits of set-user-id. */
 int program_cut_unheard(const char *path, u64 bytes, bool rights);
+/* Has the program at the other end of a socket accepted it? */
+bool program_is_accepted(int socket);
 int program_remove(const char *path);
 int program_rename(const char *from, const char *to);
 int program_set_rights(const char *path, u32 rights);

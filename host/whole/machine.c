@@ -329,6 +329,7 @@ void machine_pass(enum call call)
 		machine_yield();
 	}
 	machine.running->call = call;
+	task_cancel_point(call);
 }
 
 bool machine_fails(enum call call)
@@ -419,17 +420,24 @@ static void task_ends(struct task *t)
 	waiters_wake(&t->over);
 }
 
-static void task_body(void *arg)
+void task_exit(void)
 {
-	struct task *t = arg;
+	struct task *t = machine.running;
 
-	t->run(t->arg);
 	words_end(t);
 	if (t->process->tasks == t && !t->next)
 		process_exit(0);
 	task_ends(t);
 	machine_yield();
 	abort(); /* nobody goes on here */
+}
+
+static void task_body(void *arg)
+{
+	struct task *t = arg;
+
+	t->run(t->arg);
+	task_exit();
 }
 
 struct task *task_start(struct process *process, const char *name,
@@ -465,6 +473,7 @@ struct process *process_start(const char *name, u32 uid, void (*run)(void *arg),
 		machine_fail("too many processes for the machine");
 	p = &machine.processes[machine.nr_processes++];
 	*p = (struct process){ .number = machine.nr_processes, .uid = uid,
+		               .real_uid = uid, .group = uid,
 		               .images = { image_new(IMAGE_PRODUCT) },
 		               .fd_limit = MACHINE_MOST_FDS };
 	snprintf(p->name, sizeof(p->name), "%s-%u", name, p->number);

@@ -67,6 +67,8 @@ struct task {
 	struct description *held; /* a call of its waits for it */
 	bool joined; /* somebody waits for its end, or will */
 	bool no_cancel;
+	bool cancelled; /* somebody wants its end (task_cancel()) */
+	struct cleanup *cleanups; /* what then runs, the last one first (thread.c) */
 	void (*run)(void *arg);
 	void *arg;
 	/* TASK_WAITS. */
@@ -108,7 +110,9 @@ struct event {
 
 struct process {
 	u32 number; /* counted from 1, and its pid */
-	u32 uid;
+	u32 uid, real_uid; /* the effective user, which files know, and the real one */
+	u32 group;         /* one, as if it was in all lists of groups that it has */
+	u32 pid_space;     /* processes of another one have no number here: 0 */
 	char name[24];
 	struct task *tasks;
 	u32 nr_tasks; /* that are not over */
@@ -121,6 +125,7 @@ struct process {
 	struct event closes;
 	u8 *images[NR_IMAGES]; /* NULL: it does not have that */
 	struct description *fds[MACHINE_MOST_FDS];
+	bool received[MACHINE_MOST_FDS]; /* in a message */
 	u32 fd_limit;
 	u32 call_ns; /* each call of its takes so long at most; 0: as of others */
 	struct heap_block *heap; /* what it has allocated (heap.c) */
@@ -258,6 +263,13 @@ enum process_signal { SIGNAL_END, SIGNAL_HANG_UP };
 void process_signal(struct process *process, enum process_signal signal);
 struct task *task_start(struct process *process, const char *name,
                         void (*run)(void *arg), void *arg);
+/* The running thread ends. */
+_Noreturn void task_exit(void);
+/* The thread ends in one of the calls that pthread_cancel(3) ends, once it lets itself be
+ * cancelled. port_cancellable() says what runs then. */
+void task_cancel(struct task *task);
+/* thread.c: it ends here, if it is to end in such a call. */
+void task_cancel_point(enum call call);
 static inline struct process *process_now(void)
 {
 	return machine.running->process;

@@ -293,6 +293,12 @@ static void mappings_forget(struct process *p, u8 *at, u64 bytes)
 	}
 }
 
+/* The kernel maps whole pages. */
+static u64 pages_of(u64 bytes)
+{
+	return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
 int port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
              uint64_t offset, void **ret_at)
 {
@@ -315,8 +321,8 @@ int port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
 	if (there == MAP_FAILED)
 		return -EINVAL;
 	if (flags & PORT_FIXED)
-		mappings_forget(process_now(), there, bytes);
-	mapping_new(process_now(), there, bytes, of, writes);
+		mappings_forget(process_now(), there, pages_of(bytes));
+	mapping_new(process_now(), there, pages_of(bytes), of, writes);
 	*ret_at = there;
 	return (int)machine_result(0);
 }
@@ -327,7 +333,7 @@ int port_unmap(void *at, uint64_t bytes)
 
 	if (err)
 		return err;
-	mappings_forget(process_now(), at, bytes);
+	mappings_forget(process_now(), at, pages_of(bytes));
 	munmap(at, bytes);
 	return (int)machine_result(0);
 }

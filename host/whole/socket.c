@@ -8,6 +8,9 @@
 #include "lib/port/guest.h"
 #include "lib/port/listen.h"
 
+/* What a message shows that came while nobody asked for its sender. SCM_CREDENTIALS are there all
+ * the same: no process, and the user of those who have no number here. */
+#define NOBODY ((struct port_peer){ .pid = 0, .uid = 65534 })
 /* How many messages wait at one side: few, so that they are soon too many. */
 #define MOST_MESSAGES 16u
 
@@ -18,8 +21,7 @@ struct message {
 	u32 nr_fds;
 	struct message_name name;
 	u64 sent_ns;
-	bool said;
-	struct port_peer sender;
+	struct port_peer sender; /* as the kernel has noted it; or NOBODY */
 	u8 data[];
 };
 
@@ -34,6 +36,7 @@ struct socket {
 	u32 nr_messages;
 	struct messages messages;
 	struct port_peer owner, peer; /* by whom the two sides were connected */
+	u32 owner_group, peer_group;
 	struct process *peer_process;
 	/* Listening. */
 	bool listening;
@@ -43,9 +46,29 @@ struct socket {
 	struct inode *at; /* NULL: it has no path */
 };
 
+/* A connection has the effective user, as connect() and listen() found it. */
 static struct port_peer peer_of(const struct process *p)
 {
 	return (struct port_peer){ .pid = (int)p->number, .uid = p->uid };
+}
+
+/* A message has the real one. */
+static struct port_peer sender_of(const struct process *p)
+{
+	return (struct port_peer){ .pid = (int)p->number, .uid = p->real_uid };
+}
+
+/* A process of another space has no number here. */
+static bool peer_is_here(const struct port_peer *peer)
+{
+	return peer->pid != 0 && machine.processes[peer->pid - 1].pid_space ==
+	                                 process_now()->pid_space;
+}
+
+static struct port_peer peer_seen(const struct port_peer *peer)
+{
+	return (struct port_peer){ .pid = peer_is_here(peer) ? peer->pid : 0,
+		                   .uid = peer->uid };
 }
 
 static unsigned int socket_ready(const struct description *d)
@@ -155,6 +178,7 @@ int port_channel(int ret_sockets[2])
 	for (u32 i = 0; i < 2; i++) {
 		s[i] = description_new(&socket_kind, sizeof(*s[i]));
 		s[i]->owner = s[i]->peer = peer_of(process_now());
+		s[i]->owner_group = s[i]->peer_group = process_now()->group;
 		s[i]->peer_process = process_now();
 		s[i]->connected = true;
 	}
@@ -227,12 +251,14 @@ static void socket_connect(struct socket *s, struct socket *listening)
 
 	there->owner = listening->owner;
 	there->peer = peer_of(process_now());
+	there->peer_group = process_now()->group;
 	there->peer_process = process_now();
 	there->asks_senders = listening->asks_senders;
 	there->connected = s->connected = there->not_accepted = true;
 	there->other = s;
 	s->other = there;
 	s->peer = listening->owner;
+	s->peer_group = listening->owner_group;
 	s->peer_process = &machine.processes[listening->owner.pid - 1];
 	for (end = &listening->waiting; *end; end = &(*end)->next_waiting)
 		;
@@ -306,6 +332,7 @@ int port_listen(int fd, unsigned int waiting)
 	s->listening = true;
 	s->most_waiting = waiting;
 	s->owner = peer_of(process_now());
+	s->owner_group = process_now()->group;
 	return (int)machine_result(0);
 }
 
@@ -348,6 +375,13 @@ int port_accept(int fd)
 	process_now()->fds[number] = &next->d;
 	process_now()->nr_accepted++;
 	return (int)machine_result(number);
+}
+
+bool program_is_accepted(int fd)
+{
+	const struct socket *s = socket_of(fd);
+
+	return s && (!s->other || !s->other->not_accepted);
 }
 
 /* ---- messages ---- */
@@ -408,8 +442,10 @@ int port_send(int fd, const void *message, size_t bytes, const int *fds,
 		m->fds[m->nr_fds++] = fd_get(fds[i]);
 		description_keep(fd_get(fds[i]));
 	}
-	m->said = to->asks_senders;
-	m->sender = peer_of(process_now());
+	/* The kernel notes it where one of both sides asks, and while nobody has accepted. */
+	m->sender = to->asks_senders || s->asks_senders || to->not_accepted
+	                    ? sender_of(process_now())
+	                    : NOBODY;
 	for (end = &to->first; *end; end = &(*end)->next)
 		;
 	*end = m;
@@ -436,6 +472,7 @@ static void message_take_fds(struct message *m, const struct socket *s,
 			continue;
 		}
 		m->fds[i] = NULL;
+		process_now()->received[fd] = true;
 		ret->fds[ret->nr_fds++] = fd;
 	}
 }
@@ -475,8 +512,8 @@ int port_receive(int fd, struct port_message *ret)
 	messages_taken(&s->messages, &m->name, machine.now_ns - m->sent_ns);
 	if (ret->fds_cut)
 		messages_fate(m->name.kind, MESSAGE_FDS_LOST);
-	ret->said = ret->ask_who && m->said;
-	ret->sender = m->sender;
+	ret->said = ret->ask_who && s->asks_senders;
+	ret->sender = peer_seen(&m->sender);
 	message_end(m, s->asks_senders && !ret->ask_who);
 	socket_wake_sender(s);
 	return (int)machine_result(0);
@@ -535,16 +572,18 @@ int port_peer(int fd, struct port_peer *ret)
 	s = socket_of(fd);
 	if (!s)
 		return -EBADF;
-	*ret = s->connected ? s->peer : s->owner;
+	*ret = peer_seen(s->connected ? &s->peer : &s->owner);
 	return (int)machine_result(0);
 }
 
 bool port_peer_has_group(int fd, uint32_t group)
 {
+	struct socket *s;
+
 	machine_pass(CALL_PEER_HAS_GROUP);
-	(void)fd;
-	(void)group;
-	return machine_result(true);
+	s = socket_of(fd);
+	return machine_result(s && s->connected && s->peer_group == group &&
+	                      !machine_fails(CALL_PEER_HAS_GROUP));
 }
 
 /* Input, once the process is dead and its descriptors are closed. */
@@ -586,6 +625,8 @@ int port_peer_process(int fd)
 		return err ? err : -EBADF;
 	if (!s->connected || s->peer_process->dead)
 		return (int)machine_result(-ESRCH);
+	if (!peer_is_here(&s->peer))
+		return (int)machine_result(-EINVAL);
 	p = description_new(&process_kind, sizeof(*p));
 	p->process = s->peer_process;
 	p->next = p->process->watched;

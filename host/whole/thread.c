@@ -138,7 +138,7 @@ int port_thread_start(struct port_thread *ret_thread, void (*run)(void *arg), vo
 	if (err)
 		return err;
 	t = task_start(process_now(), "thread", run, arg);
-	t->no_cancel = true;
+	t->no_cancel = true; /* door: it is never cancelled */
 	((struct thread *)ret_thread)->task = t;
 	return (int)machine_result(0);
 }
@@ -182,7 +182,56 @@ void port_once(struct port_once *once, void (*init)(void))
 		task_wait(&process_now()->once, NS_NEVER);
 }
 
-/* ---- cancellation: the scenarios cancel nobody yet ---- */
+/* ---- cancellation ---- */
+
+struct cleanup {
+	struct cleanup *before;
+	void (*cancelled)(void *arg);
+	void *arg;
+};
+
+/* What may wait, and what pthreads(7) names besides. None of these is a lock. */
+static bool cancel_ends(enum call call)
+{
+	switch (call) {
+	case CALL_LOCK_TAKE:
+	case CALL_ONCE:
+	case CALL_MAP: return false;
+	case CALL_CLOSE:
+	case CALL_SEND:
+	case CALL_RECEIVE:
+	case CALL_CONNECT:
+	case CALL_EVENT_TELL:
+	case CALL_SYSTEM_OPEN:
+	case CALL_SYSTEM_READ: return true;
+	default: return call_marks[call] != CALL_MARK_NONE;
+	}
+}
+
+void task_cancel_point(enum call call)
+{
+	struct task *t = machine.running;
+
+	if (!t->cancelled || t->no_cancel || !cancel_ends(call))
+		return;
+	machine_note("the thread is cancelled in %s", call_names[call]);
+	t->no_cancel = true;
+	while (t->cleanups) {
+		struct cleanup *c = t->cleanups;
+
+		t->cleanups = c->before;
+		c->cancelled(c->arg);
+	}
+	task_exit();
+}
+
+void task_cancel(struct task *task)
+{
+	machine_note("thread %u of %s is to be cancelled", task->number, task->process->name);
+	task->cancelled = true;
+	if (task->state == TASK_WAITS && !task->no_cancel && cancel_ends(task->call))
+		task->until_ns = 0; /* it wakes, and finds that */
+}
 
 int port_cancel_off(void)
 {
@@ -200,10 +249,14 @@ void port_cancel_as(int before)
 void port_cancellable(int as, void (*work)(void *arg), void (*cancelled)(void *arg),
                       void *arg)
 {
-	(void)cancelled;
+	struct cleanup c = { machine.running->cleanups, cancelled, arg };
+
+	machine_pass(CALL_CANCELLABLE);
+	machine.running->cleanups = &c;
 	port_cancel_as(as);
 	work(arg);
 	port_cancel_off();
+	machine.running->cleanups = c.before;
 }
 
 /* ---- a word of each thread ---- */
@@ -260,4 +313,5 @@ void port_sleep(uint64_t ns)
 {
 	machine_pass(CALL_SLEEP);
 	task_wait(NULL, machine.now_ns + ns);
+	task_cancel_point(CALL_SLEEP);
 }
