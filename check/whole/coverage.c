@@ -9,7 +9,6 @@
 #define NO_HUGE "the machine has no huge pages, and one node"
 #define NO_PATHS "the scenarios name their socket and their program by paths"
 #define NO_REPORT "no program with the shim reports, records or is watched"
-#define NO_GROUP "no scenario lets another user's group in"
 /* A call that was made more often has had each of its errors. */
 #define SELDOM 20000u
 
@@ -18,8 +17,6 @@ static const struct reason {
 	enum call call;
 	const char *why;
 } reasons[] = {
-	{ CALL_ACCESS_LIST, NO_GROUP },
-	{ CALL_CANCELLABLE, "no scenario cancels a thread" },
 	{ CALL_CANCEL_AS, NOT_COUNTED },
 	{ CALL_CANCEL_OFF, NOT_COUNTED },
 	{ CALL_COLLAPSE, NO_HUGE },
@@ -48,7 +45,6 @@ static const struct reason {
 	{ CALL_NODE_MOVE, NO_HUGE },
 	{ CALL_NODE_PREFER, NO_HUGE },
 	{ CALL_PAGE_BYTES, NOT_COUNTED },
-	{ CALL_PEER_HAS_GROUP, NO_GROUP },
 	{ CALL_OPEN_BOTH, NO_REPORT },
 	{ CALL_POSITION, NO_REPORT },
 	{ CALL_PUT, NO_REPORT },
@@ -65,7 +61,6 @@ static const struct reason {
 	{ CALL_PROCESS, NOT_COUNTED },
 	{ CALL_READS_EVENT, NOT_COUNTED },
 	{ CALL_SEQUENCES, NOT_COUNTED },
-	{ CALL_SET_GROUP, NO_GROUP },
 	{ CALL_SET_REMOVE, "no program is refused while it asks for an event" },
 	{ CALL_SIGNALS_AS, NOT_COUNTED },
 	{ CALL_SIGNALS_BLOCK, NOT_COUNTED },

@@ -26,6 +26,9 @@ void scenario_config(void);
 void scenario_far(void);
 void scenario_turns(void);
 void scenario_races(void);
+void scenario_users(void);
+void scenario_rubbish(void);
+void scenario_cancels(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

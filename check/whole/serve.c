@@ -16,6 +16,7 @@ struct serve {
 	u64 cache_bytes;
 	u64 ready_ns;
 	bool takeover;
+	int listening; /* 0: it makes its socket */
 };
 
 static void serve_ready(void *arg)
@@ -83,7 +84,8 @@ static void serve_run(void *arg)
 	struct service_options options = {
 		.place = { .socket = serve.socket,
 		           .idle_exit_ms = 2000,
-		           .takeover = serve.takeover },
+		           .takeover = serve.takeover,
+		           .listening = serve.listening },
 		.sizes = { .cache_bytes = serve.cache_bytes, .hold_bytes = world.hold_bytes },
 		.keeping = { .nr_files = 16, .lease_pause_ms = machine_draw(2) * 1000 },
 		.events = { .say = serve_say, .say_arg = &serve, .stopping = serve_stops },
@@ -133,15 +135,21 @@ static void serve_inherit(struct process *to, int fd, int number)
 	to->fds[number] = d;
 }
 
+/* Those that have ended count, and the auditor needs some. */
+static bool serve_has_room(void)
+{
+	if (machine.faults_end)
+		return machine.nr_processes < MACHINE_MOST_PROCESSES;
+	return machine.nr_processes < MACHINE_MOST_PROCESSES * 3 / 4 &&
+	       machine.nr_tasks < MACHINE_MOST_TASKS * 3 / 4;
+}
+
 int programs_start(const struct port_program *program)
 {
 	struct serve *serve;
 	struct process *p;
 
-	/* Those that have ended count, and the auditor needs some. */
-	if (machine.nr_processes == MACHINE_MOST_PROCESSES ||
-	    (machine.nr_processes >= MACHINE_MOST_PROCESSES * 3 / 4 && !machine.faults_end) ||
-	    (machine.nr_tasks >= MACHINE_MOST_TASKS * 3 / 4 && !machine.faults_end))
+	if (!serve_has_room())
 		return -EAGAIN;
 	serve = calloc(1, sizeof(*serve));
 	serve->cache_bytes = (u64)64 << 10 << machine_draw(3);
@@ -178,6 +186,24 @@ struct process *world_youngest_service(void)
 		if (world_is_service(&machine.processes[i]) && !machine.processes[i].dead)
 			found = &machine.processes[i];
 	return found;
+}
+
+struct process *world_service_lent(int fd)
+{
+	struct serve *serve;
+	struct process *p;
+
+	if (!serve_has_room())
+		return NULL;
+	serve = calloc(1, sizeof(*serve));
+	*serve = (struct serve){ .socket = WORLD_SOCKET,
+		                 .report = -1,
+		                 .cache_bytes = (u64)64 << 10 << machine_draw(3),
+		                 .listening = 3 };
+	p = process_start("service", process_now()->uid, serve_run, serve);
+	p->mortal = true;
+	serve_inherit(p, fd, serve->listening);
+	return p;
 }
 
 bool world_is_service(const struct process *process)

@@ -100,7 +100,8 @@ void settle_service_ends(const struct settle_has *before)
 		return;
 	/* What others have sent: to close it may wait, and the end of the process does that. */
 	for (u32 i = 0; most.nr_fds != NR_ANY && i < MACHINE_MOST_FDS; i++)
-		most.nr_fds += process_now()->fds[i] && fd_file_is(process_now()->fds[i]);
+		most.nr_fds += process_now()->fds[i] && (process_now()->received[i] ||
+		                                         fd_file_is(process_now()->fds[i]));
 	settle_given_back(&most);
 }
 

@@ -97,6 +97,9 @@ int world_attach(struct lodic **ret_lodic)
 	/* A descriptor that the kernel says nothing of may be anything. */
 	if (err == -EPROTO && machine.nr_failed[CALL_MEMORY_LOOK] == 0)
 		machine_fail("a service that is one does not speak as such");
+	if (err == -EPERM && machine.nr_faults[FAULT_ERRNO] == 0 &&
+	    process_now()->uid == WORLD_USER)
+		machine_fail("a program is not let in by its own user's service");
 	return err;
 }
 

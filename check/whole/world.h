@@ -61,6 +61,8 @@ struct process *world_reader(u32 nr_rounds);
 struct process *world_writer(u32 nr_rounds);
 /* A service at the socket, as `lodic serve' starts one; takeover: in the place of another. */
 struct process *world_service(bool takeover);
+/* The same, at a socket that listens: fd of the running process. NULL: too many have started. */
+struct process *world_service_lent(int fd);
 bool world_is_service(const struct process *process);
 /* The youngest one that lives. NULL: there is none. */
 struct process *world_youngest_service(void);
