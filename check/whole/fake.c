@@ -16,28 +16,33 @@
 
 #define FAKE_SOCKET "/run/fake.sock"
 #define MOST_CLIENTS 6u
-#define MOST_PAGES 3000u
+#define MOST_PAGES 300u
 #define NS_PER_MS ((u64)1000000)
 #define ANSWER_MS 1000
 
 struct fake_client {
 	struct asker client, service; /* socket: -1: none */
-	u64 nr_pages;                 /* that it has asked for since it had an error */
+	u64 nr_pages;                 /* of lists that lead in a circle */
 };
 
 /* ---- memory that is not as it should be ---- */
 
-/* The same bytes, but fewer: a copy of all would be of this moment, and nobody could tell. */
+/* It shrinks later; -1: none does. */
+static int fake_shrinks;
+
+/* The same bytes, but fewer, or not sealed. A sealed copy of all would be of this moment for good,
+ * and nobody could tell. */
 static int fake_memory(int fd)
 {
 	struct port_memory memory;
 	int other = port_memory_file("fake");
+	bool sealed = machine_draw(2);
 	void *from, *to;
 	u64 bytes;
 
 	if (other < 0 || port_memory_look(fd, &memory) != 0)
 		return other;
-	bytes = memory.bytes / 4096 * machine_draw(4) / 4 * 4096;
+	bytes = sealed ? memory.bytes / 4096 * machine_draw(4) / 4 * 4096 : memory.bytes;
 	if (port_set_bytes(other, bytes) == 0 && bytes > 0 &&
 	    port_map(NULL, bytes, PORT_READ, PORT_SHARED, fd, 0, &from) == 0) {
 		if (port_map(NULL, bytes, PORT_READ | PORT_WRITE, PORT_SHARED, other, 0, &to) ==
@@ -47,9 +52,20 @@ static int fake_memory(int fd)
 		}
 		port_unmap(from, bytes);
 	}
-	if (machine_draw(2))
+	if (sealed)
 		port_seal(other, PORT_SEAL_SHRINK | PORT_SEAL_GROW);
+	else if (fake_shrinks < 0)
+		fake_shrinks = port_dup(other);
 	return other;
+}
+
+static void fake_cuts(void)
+{
+	if (fake_shrinks < 0)
+		return;
+	port_set_bytes(fake_shrinks, 0);
+	port_close(fake_shrinks);
+	fake_shrinks = -1;
 }
 
 /* Takes fd's place in an answer. */
@@ -132,7 +148,7 @@ static void fake_answers(struct fake_client *c, struct asker_answer *request)
 	const struct wire_request *wire = (const struct wire_request *)&request->page;
 	struct asker_answer answer;
 
-	if (fake_lists(wire->op) && machine_draw(2)) {
+	if (fake_lists(wire->op) && (c->nr_pages > 0 || machine_draw(2))) {
 		fake_circle(c, &answer, wire->a);
 	} else {
 		fake_asks(c, request, &answer);
@@ -143,7 +159,7 @@ static void fake_answers(struct fake_client *c, struct asker_answer *request)
 	asker_drop(request);
 	if (answer.bytes > 0)
 		asker_send(&c->client, &answer.page, (u32)answer.bytes, answer.fds, answer.nr_fds);
-	if (answer.bytes == 0 || machine_draw(32) == 0) {
+	if (answer.bytes == 0 || (c->nr_pages == 0 && machine_draw(32) == 0)) {
 		asker_close(&c->client);
 		asker_close(&c->service);
 	}
@@ -157,7 +173,8 @@ static void fake_serves(struct fake_client *c)
 	if (port_ready(c->client.socket, PORT_INPUT) != 1)
 		return;
 	asker_receive(&c->client, &request, 0);
-	if (request.bytes >= sizeof(struct wire_request) && machine_draw(32) > 0) {
+	if (request.bytes >= sizeof(struct wire_request) &&
+	    (c->nr_pages > 0 || machine_draw(32) > 0)) {
 		fake_answers(c, &request);
 		return;
 	}
@@ -211,6 +228,7 @@ static void fake_run(void *arg)
 	int listening = fake_listens();
 
 	(void)arg;
+	fake_shrinks = -1;
 	for (u32 i = 0; i < MOST_CLIENTS; i++)
 		clients[i].client.socket = clients[i].service.socket = -1;
 	while (listening >= 0 && fake_is_wanted()) {
@@ -219,7 +237,10 @@ static void fake_run(void *arg)
 			if (clients[i].client.socket >= 0)
 				fake_serves(&clients[i]);
 		port_sleep(machine_draw(100) * NS_PER_MS / 100);
+		if (machine_draw(32) == 0)
+			fake_cuts();
 	}
+	fake_cuts();
 	for (u32 i = 0; i < MOST_CLIENTS; i++) {
 		asker_close(&clients[i].client);
 		asker_close(&clients[i].service);

@@ -11,6 +11,7 @@
 #include "check/whole/scenarios.h"
 #include "check/whole/settle.h"
 #include "core/cache/arena.h"
+#include "lib/look.h"
 #include "lib/port.h"
 #include "lib/port/listen.h"
 #include "lib/service/service.h"
@@ -52,7 +53,8 @@ struct liar {
 	struct asker asker;
 	int wake;
 	void *context, *shared; /* NULL: not there */
-	u64 context_bytes, shared_bytes;
+	u64 shared_bytes;
+	u32 id; /* of a file that it has open; 0: none */
 	bool may_pin;
 };
 
@@ -67,6 +69,7 @@ static void *liar_maps(int fd, u64 bytes)
 static bool liar_attaches(struct liar *l)
 {
 	struct asker_answer answer;
+	int fd;
 
 	*l = (struct liar){ .wake = -1, .may_pin = machine_draw(2) };
 	if (asker_connect(&l->asker, WORLD_SOCKET, false) != 0)
@@ -80,9 +83,16 @@ static bool liar_attaches(struct liar *l)
 	asker_drop(&answer);
 	rubbish_ask(&l->asker, WIRE_CONTEXT_OPEN, !l->may_pin, -1, &answer);
 	if (answer.error == 0 && answer.nr_fds == 1) {
-		l->context_bytes = answer.page.reply.context.bytes;
 		l->context = liar_maps(answer.fds[0], PAGE_BYTES);
 	}
+	asker_drop(&answer);
+	fd = port_open(world_paths[machine_draw(WORLD_FILES)]);
+	if (fd < 0)
+		return true;
+	rubbish_ask(&l->asker, WIRE_FILE_OPEN, 0, fd, &answer);
+	port_shut(fd);
+	if (answer.error == 0 && !l->asker.owes)
+		l->id = (u32)answer.page.reply.file.id;
 	asker_drop(&answer);
 	return true;
 }
@@ -119,11 +129,16 @@ static void liar_lies(struct liar *l)
 	u32 at = machine_draw(1024);
 	u64 word = rubbish_word();
 
-	switch (machine_draw(6)) {
+	switch (machine_draw(7)) {
 	case 0: m->ring.head = word; break;
 	case 1: m->ring.head = m->ring.tail + machine_draw(2 * HINT_MAX); break;
 	case 2: m->ring.slots[at % HINT_MAX][at & 1] = word; break;
 	case 3: m->kept.version = word; break;
+	case 5: /* a hint that may be true, or of a file that another one has */
+		m->ring.slots[m->ring.head % HINT_MAX][0] = block_id(l->id + at % 3, at / 4);
+		m->ring.slots[m->ring.head % HINT_MAX][1] = word;
+		m->ring.head++;
+		break;
 	case 4: m->kept.ranges[at % HINT_KEPT][at & 1] = word; break;
 	default: m->counters[at % 7] = word; break;
 	}
@@ -133,6 +148,19 @@ static void liar_lies(struct liar *l)
 	}
 	if (l->wake >= 0 && machine_draw(2))
 		port_event_tell(l->wake);
+}
+
+/* What the cache has must go, but for what is pinned. */
+static void liar_drops(void)
+{
+	struct look_dropped dropped = { 0 };
+	struct look *look;
+	int pid;
+
+	if (look_open(WORLD_SOCKET, &look, &pid) != 0)
+		return;
+	look_drop(look, 0, LOOK_ALL, &dropped);
+	look_close(look);
 }
 
 static void liar_run(void *arg)
@@ -149,6 +177,7 @@ static void liar_run(void *arg)
 		if (l.context)
 			liar_pins(&l);
 		settle_here();
+		liar_drops();
 		port_sleep(STAYS_MS * NS_PER_MS);
 		liar_leaves(&l);
 	}
