@@ -69,11 +69,14 @@ static void *liar_maps(int fd, u64 bytes)
 static bool liar_attaches(struct liar *l)
 {
 	struct asker_answer answer;
-	int fd;
+	int fd, tries = 64;
 
 	*l = (struct liar){ .wake = -1, .may_pin = machine_draw(2) };
-	if (asker_connect(&l->asker, WORLD_SOCKET, false) != 0)
-		return false;
+	while (asker_connect(&l->asker, WORLD_SOCKET, false) != 0) {
+		if (--tries == 0)
+			return false;
+		port_sleep(50 * NS_PER_MS); /* others start the service */
+	}
 	rubbish_ask(&l->asker, WIRE_HELLO, 0, -1, &answer);
 	if (answer.error == 0 && answer.nr_fds == 4) {
 		l->shared_bytes = answer.page.reply.hello.shared_bytes;
