@@ -42,6 +42,7 @@ const struct scenario scenarios[] = {
 	{ "users", scenario_users },
 	{ "rubbish", scenario_rubbish },
 	{ "cancels", scenario_cancels },
+	{ "takeover", scenario_takeover },
 	{ "cuts", cuts_begin },
 	{ "comers", comers_begin },
 	{ "table", scenario_table },

@@ -29,6 +29,7 @@ void scenario_races(void);
 void scenario_users(void);
 void scenario_rubbish(void);
 void scenario_cancels(void);
+void scenario_takeover(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

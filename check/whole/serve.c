@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/whole/serving.h"
 #include "check/whole/settle.h"
 #include "check/whole/waits.h"
 #include "host/whole/programs.h"
@@ -34,6 +35,7 @@ static void serve_ready(void *arg)
 	}
 	world.nr_services++;
 	settle_service_starts();
+	serving_starts();
 	waits_turns_begin();
 }
 
@@ -44,8 +46,15 @@ static void serve_stops(void *arg)
 	if (world.least_serves_ns && machine.now_ns < serve->ready_ns + world.least_serves_ns)
 		machine_fail("a service ends %llu us after programs could connect",
 		             (unsigned long long)((machine.now_ns - serve->ready_ns) / NS_PER_US));
+	serving_stops();
 	settle_service_stops();
 	waits_turns_end();
+}
+
+static void serve_taking(void *arg)
+{
+	(void)arg;
+	serving_takes();
 }
 
 static void serve_say(void *arg, enum service_level level, const char *event,
@@ -88,7 +97,10 @@ static void serve_run(void *arg)
 		           .listening = serve.listening },
 		.sizes = { .cache_bytes = serve.cache_bytes, .hold_bytes = world.hold_bytes },
 		.keeping = { .nr_files = 16, .lease_pause_ms = machine_draw(2) * 1000 },
-		.events = { .say = serve_say, .say_arg = &serve, .stopping = serve_stops },
+		.events = { .say = serve_say,
+		            .say_arg = &serve,
+		            .taking = serve_taking,
+		            .stopping = serve_stops },
 	};
 	struct settle_has before = settle_look(process_now());
 	const char *why = "";
@@ -116,6 +128,7 @@ static void serve_run(void *arg)
 	if (err) {
 		machine_note("the service cannot run: %d %s", err, why ? why : "");
 		snprintf(world.why, sizeof(world.why), "%s", why ? why : "");
+		serving_fails(err);
 		n = snprintf(text, sizeof(text), "%.*s%s\n", (int)sizeof(err), "....",
 		             why ? why : "");
 		err = -err;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "check/whole/said.h"
+#include "check/whole/serving.h"
 #include "check/whole/settle.h"
 #include "check/whole/waits.h"
 #include "check/whole/world_files.h"
@@ -73,6 +74,9 @@ void world_begin(u64 seed)
 	world.configure = NULL;
 	world.serves = world.ends = NULL;
 	world.few_fds = world.servers = false;
+	world.taking = NULL;
+	world.calm = false;
+	serving_begin();
 	world.few_files = world.leaks_pins = false;
 	program_make_folder("/run", WORLD_USER, 0700);
 	program_make_folder("/bin", 0, 0755);

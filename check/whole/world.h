@@ -33,6 +33,9 @@ struct world {
 	 * program. Then: it serves; it has ended. NULL: nothing (config.h). */
 	int (*configure)(struct service_options *options, bool started, const char **ret_why);
 	void (*serves)(void), (*ends)(void);
+	/* A successor has socket and lock, and is about to say so; NULL: nothing. */
+	void (*taking)(void);
+	bool calm; /* nothing fails but what the scenario does; calls may be somewhat late */
 	bool leaks_pins; /* of readers that die: the scheme does not know whose they are */
 	bool few_fds; /* programs may lack descriptors now and then */
 	bool few_files; /* the service may hold fewer than there are */
@@ -74,6 +77,8 @@ struct process *world_cutter(u32 nr_rounds);
 struct process *world_comer(u32 nr_rounds);
 /* From now on nothing fails. */
 void world_no_faults(void);
+/* The same, but calls may be somewhat late. */
+void world_calm(void);
 
 /* ---- for the programs of scenarios ---- */
 

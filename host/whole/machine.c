@@ -261,6 +261,8 @@ static void machine_resume(void *of)
 
 void process_stop_for(struct process *process, u64 ns)
 {
+	if (process->dead || process->resume)
+		return;
 	process_stop(process, true);
 	process->resume = calloc(1, sizeof(*process->resume));
 	event_at(process->resume, machine.now_ns + ns, machine_resume, process);
@@ -290,6 +292,13 @@ u64 machine_long(void)
 	return ns + ns * machine_draw(9);
 }
 
+u64 machine_delay(void)
+{
+	u64 ns = machine_long();
+
+	return machine.longest_ns && ns > machine.longest_ns ? machine.longest_ns : ns;
+}
+
 static void machine_disturb(enum call call)
 {
 	/* A turn calls none of these, but for files that answer. */
@@ -308,7 +317,7 @@ static void machine_disturb(enum call call)
 			process_stop_for(victim, machine_long());
 	}
 	if (machine_draws(FAULT_DELAY) || (may_hang && machine_draws(FAULT_HANG)))
-		task_wait(NULL, machine.now_ns + machine_long());
+		task_wait(NULL, machine.now_ns + machine_delay());
 }
 
 void machine_pass(enum call call)

@@ -178,6 +178,7 @@ struct machine {
 	u32 nr_cpus;
 	u32 rate[NR_FAULTS]; /* one in so many draws; 0: never */
 	bool deaths_at_send; /* death comes to nobody but when a message is about to be sent */
+	u64 longest_ns; /* a call is delayed for so long at most; 0: for minutes */
 	u32 fault_call;  /* enum call: the one that fails; NR_CALLS: each may */
 	u32 fault_which; /* of its errnos; CALL_MOST_ERRNOS: any of them */
 	u32 fault_also;  /* another one that fails, by any errno; NR_CALLS: none */
@@ -230,6 +231,8 @@ bool machine_fails(enum call call);
 int machine_fault(enum call call);
 /* From a microsecond to minutes, each magnitude as often. */
 u64 machine_long(void);
+/* The same, but as long as the run allows a delay. */
+u64 machine_delay(void);
 /* The same for a call that cannot fail. */
 void machine_pass(enum call call);
 /* The result of the call, for the trace. */
@@ -257,7 +260,7 @@ _Noreturn void process_exit(int status);
 /* As SIGKILL: at once. If it is the running task's, this does not return. */
 void process_kill(struct process *process);
 void process_stop(struct process *process, bool stopped);
-/* The same, and it goes on by itself after so long. It has no `resume' yet. */
+/* It stands still for so long, unless it does so already. */
 void process_stop_for(struct process *process, u64 ns);
 enum process_signal { SIGNAL_END, SIGNAL_HANG_UP };
 void process_signal(struct process *process, enum process_signal signal);

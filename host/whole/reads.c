@@ -242,7 +242,7 @@ void port_reads_send(struct port_reads *r)
 			continue;
 		}
 		if (machine_draws(FAULT_DELAY))
-			ns = machine_long();
+			ns = machine_delay();
 		event_at(&one->ends, machine.now_ns + ns, reading_ends, one);
 	}
 }
