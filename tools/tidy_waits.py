@@ -243,6 +243,7 @@ OURS = {
     "broken": "an event", "spare": "an event", "breaks": "of signals", "ears": "of signals",
     "signals": "of signals", "process": "a process",
     "socket": "a socket, which client_drain() has emptied", "listening": "a socket",
+    "unheard": "a socket, at the end",
     "ends": "two sockets", "lock": "beside our socket, whose folder is believed to answer",
     "reader_fd": "memory", "kept_fd": "memory", "ret_fd": "memory",
     "close_after": "what a reply has lent: memory, a socket, a name (O_PATH)",

@@ -42,9 +42,7 @@ static int socket_take_lock(struct base *s, const char **ret_why)
 	return -EADDRINUSE;
 }
 
-/* Does the path lead to the file that this process has locked, now that it has? The last
- * holder removes the file, and then its lock keeps nobody out. */
-static bool socket_lock_is_current(const struct base *s)
+bool socket_lock_is_current(const struct base *s)
 {
 	return port_leads_to(s->lock_path, s->lock);
 }
@@ -231,7 +229,13 @@ void socket_unlisten(struct base *s)
 		return;
 	if (!s->lent && !s->succeeded)
 		port_remove(s->socket_path);
-	service_close(&s->listening);
+	s->unheard = s->listening;
+	s->listening = -1;
+}
+
+void socket_close(struct base *s)
+{
+	service_close(&s->unheard);
 }
 
 int socket_listening(const struct base *s)

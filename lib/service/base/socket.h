@@ -17,7 +17,11 @@ void socket_unlock(struct base *s);
 /* Lets clients connect. -EEXIST: something that is not a dead socket of ours stands at the
  * path. */
 int socket_listen(struct base *s, const char **ret_why);
+/* Nobody finds it any more, and nobody is let in. It stays open: a close may wait, because what
+ * programs have sent goes with it, also files that do not answer. */
 void socket_unlisten(struct base *s);
+/* Closes it, once nobody waits for this service. */
+void socket_close(struct base *s);
 /* The same by a socket that another process has made. It listens once more, for its side effect:
  * from now on the kernel tells programs that this process is at the other end. An error leaves
  * the socket to the caller. */
@@ -29,6 +33,9 @@ int socket_listen_for(struct base *s, u32 what);
 /* Lets the user connect, or the group, unless another process has made the path. The umask does not
  * count. 0 or -errno. */
 int socket_give(const struct base *s);
+/* Does the path lead to the file that this process has locked, now that it has? The last
+ * holder removes the file, and then its lock keeps nobody out. */
+bool socket_lock_is_current(const struct base *s);
 /* Writes into the lock file whose the lock is now. */
 int socket_sign_lock(const struct base *s);
 

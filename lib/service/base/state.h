@@ -28,6 +28,7 @@ struct base {
 	char socket_path[PORT_SOCKET_PATH_BYTES];
 	int lock;
 	int listening;
+	int unheard; /* it was that, until the end began */
 	bool lent; /* the listening socket: its path is another's, who removes it */
 	bool succeeded; /* another process has taken over: lock and path stay as they are */
 

@@ -103,6 +103,11 @@ struct client *client_successor(const struct clients *s)
 	return s->successor;
 }
 
+void client_successor_serves(struct clients *s)
+{
+	s->successor = NULL;
+}
+
 static void client_bury(struct clients *s, struct client *c)
 {
 	service_close(&c->process);
@@ -189,10 +194,21 @@ u32 client_drain(struct clients *s, int socket)
 	return nr;
 }
 
+/* HO7: it finds this answer before the end of the channel, however late it wakes up, and even if
+ * this service has ended by then. Without it a hang-up looks like this service's death, and the
+ * successor would serve. */
+static void client_dismiss(struct clients *s, const struct client *c)
+{
+	const struct wire_reply farewell = { .error = -ECANCELED };
+
+	(void)wire_send(c->socket, &farewell, sizeof(farewell), NULL, 0);
+	s->successor = NULL; /* HO3 */
+}
+
 void client_hang_up(struct clients *s, struct client *c)
 {
 	if (s->successor == c)
-		s->successor = NULL; /* HO3 */
+		client_dismiss(s, c);
 	s->nr_silent += c->socket >= 0;
 	client_drain(s, c->socket);
 	service_close(&c->socket);
@@ -250,6 +266,7 @@ void client_free_gone(struct clients *s)
 
 void client_free_all(struct clients *s)
 {
+	client_successor_serves(s); /* HO6 */
 	for (u32 place = 0; place < ARENA_MAX_CONTEXTS; place++)
 		if (s->seats[place].client)
 			place_leave(s, place);

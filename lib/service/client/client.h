@@ -19,6 +19,8 @@ u64 client_idle_since(const struct clients *s);
 void client_idle_begin(struct clients *s);
 /* The client that may take this service's place; NULL: there is none. */
 struct client *client_successor(const struct clients *s);
+/* It serves, or may serve: a hang-up takes nothing from it any more. */
+void client_successor_serves(struct clients *s);
 /* The client's socket is readable. */
 void client_ready(struct clients *s, struct client *c);
 /* Takes what is unread out of the socket, and workers close its descriptors; to be called before

@@ -31,16 +31,13 @@ static bool hand_is_silent(const struct service *s, const struct client *c)
 	       port_ready(c->socket, PORT_INPUT) == 0;
 }
 
-/* HO7: it finds this answer before the end of the channel, however late it wakes up, and even if
- * this service has ended by then. */
+/* HO7 */
 static void hand_dismiss(struct service *s)
 {
-	const struct wire_reply farewell = { .error = -ECANCELED };
 	struct client *c = client_successor(&s->clients);
 
 	service_say(&s->base, SERVICE_WARNING, "successor_lost",
 	            "process %d wanted to take over, and says nothing more", c->pid);
-	(void)wire_send(c->socket, &farewell, sizeof(farewell), NULL, 0);
 	client_hang_up(&s->clients, c);
 }
 
@@ -186,6 +183,7 @@ static int hand_end(struct service *s, struct client *c)
 	if (!c->had_place)
 		return -EINVAL;
 	s->base.succeeded = true; /* HO4 */
+	client_successor_serves(&s->clients);
 	socket_unlisten(&s->base);
 	s->base.stopping = true; /* HO5; L3 */
 	service_say(&s->base, SERVICE_INFO, "handed_over", "process %d has taken over",

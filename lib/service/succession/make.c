@@ -170,6 +170,7 @@ static void service_end(struct service *s)
 	accept_end(&s->clients);
 	service_close(&s->signals);
 	service_close_events(&s->base);
+	socket_close(&s->base);
 	socket_unlock(&s->base);
 }
 

@@ -484,9 +484,12 @@ static int takeover_settle(struct service *s, struct takeover *t)
 	int err = succession_ask(&t->old_service, WIRE_HANDED, 0, 0, 0);
 	struct port_file path;
 
-	/* It has ended in order, by a signal or because it was idle: nobody finds its socket. */
+	/* It has ended in order, by a signal or because it was idle: nobody finds its socket. By
+	 * now another one may serve at that path. It has made a lock file of its own, because the
+	 * old one removes its own last. */
 	if (err == -ECONNRESET && !s->base.lent &&
-	    port_look_at(s->base.socket_path, true, &path) != 0) {
+	    (port_look_at(s->base.socket_path, true, &path) != 0 ||
+	     !socket_lock_is_current(&s->base))) {
 		service_close(&s->base.listening);
 		service_close(&s->base.lock);
 		return err;

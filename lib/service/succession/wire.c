@@ -115,8 +115,8 @@ struct service *service_alloc(const struct service_options *options)
 	s->options = *options;
 	service_wire(s);
 	nodes_look(&s->memory.nodes, options->placing.nodes);
-	s->base.lock = s->base.listening = s->clients.spare = s->base.epoll =
-		s->base.wake = s->signals = -1;
+	s->base.lock = s->base.listening = s->base.unheard = s->clients.spare =
+		s->base.epoll = s->base.wake = s->signals = -1;
 	s->memory.control.fd = s->memory.control.reader_fd = s->memory.data.fd =
 		s->memory.data.reader_fd = -1;
 	s->memory.shared.fd = s->memory.shared.reader_fd = -1;
