@@ -20,6 +20,11 @@ struct kept_hold {
 	u64 sum; /* of its bytes; 0: not yet ready */
 };
 
+static bool hold_reads_failed(void)
+{
+	return machine.nr_faults[FAULT_ERRNO] > 0 || machine.nr_faults[FAULT_SHORT] > 0;
+}
+
 static u64 hold_sum(const u64 *words, u64 nr)
 {
 	u64 sum = 1;
@@ -39,7 +44,7 @@ static void hold_check(struct kept_hold *kept)
 	if (kept->sum != 0 && kept->sum != sum)
 		machine_fail("the bytes of a hold have changed");
 	kept->sum = sum;
-	if (kept->bytes != 0 && bytes != kept->bytes)
+	if (kept->bytes != 0 && bytes != kept->bytes && !world_has_cuts(&kept->open))
 		machine_fail("a hold of %llu bytes has %llu",
 		             (unsigned long long)kept->bytes, (unsigned long long)bytes);
 	world_check(&kept->open, kept->offset, words, bytes, kept->least);
@@ -47,6 +52,13 @@ static void hold_check(struct kept_hold *kept)
 		if (words[i] >> 40 > words[i - 1] >> 40 ||
 		    words[0] >> 40 > (words[i] >> 40) + 1)
 			machine_fail("a hold has bytes of two moments");
+}
+
+/* A hold fails with EIO only if a read of a file has failed. */
+static void hold_check_error(int err)
+{
+	if (err == -EIO && !hold_reads_failed())
+		machine_fail("no read has failed, and a hold fails with EIO");
 }
 
 static void hold_release(struct kept_hold *kept)
@@ -84,6 +96,7 @@ static void hold_take(struct lodic *lodic, const struct world_open *open, struct
 	err = lodic_hold(lodic, open->file, (off_t)kept->offset, kept->bytes,
 	                 machine_draw(2) ? LODIC_WAIT : 0, &kept->hold);
 	machine_note("lodic_hold() = %d", err);
+	hold_check_error(err);
 	if (err)
 		kept->hold = NULL;
 }
@@ -100,6 +113,7 @@ static void hold_wait(struct kept_hold *kept)
 		port_sleep(10000000);
 	}
 	said_ready(ready);
+	hold_check_error(ready);
 	if (kept->hold && ready == 1)
 		hold_check(kept);
 	else
@@ -116,6 +130,12 @@ static void hold_again(const struct kept_hold *kept)
 	void *there;
 
 	machine_note("lodic_hold_fd() = %d", fd);
+	if (fd == -EPROTO && machine.nr_failed[CALL_MEMORY_LOOK] == 0 &&
+	    machine.nr_failed[CALL_MODE] == 0)
+		machine_fail("another hold's memory comes for a hold");
+	/* A resize goes on in the same process, and takes holds along. */
+	if (fd < 0 && world.calm)
+		machine_fail("nothing fails, and a hold has no descriptor: %d", fd);
 	if (fd < 0)
 		return;
 	all = (all + 4095) & ~(u64)4095;
@@ -149,6 +169,13 @@ static void holds_settle(struct lodic *lodic, const struct world_open *open)
 	hold_release(&kept);
 }
 
+static void holder_all_again(const struct kept_hold *kept)
+{
+	for (u32 i = 0; i < MOST_HOLDS; i++)
+		if (kept[i].hold && kept[i].sum != 0 && machine_draw(2))
+			hold_again(&kept[i]);
+}
+
 static void holder_work(struct lodic *lodic, struct lodic_context *context, u32 nr_rounds)
 {
 	struct kept_hold kept[MOST_HOLDS] = { { 0 } };
@@ -164,7 +191,10 @@ static void holder_work(struct lodic *lodic, struct lodic_context *context, u32 
 		switch (machine_draw(6)) {
 		case 0:
 		case 1: hold_take(lodic, &open[machine_draw(nr)], one); break;
-		case 2: hold_wait(one); break;
+		case 2:
+			hold_wait(one);
+			holder_all_again(kept);
+			break;
 		case 3: hold_release(one); break;
 		case 4:
 			if (one->hold && one->sum != 0)
@@ -206,22 +236,39 @@ static void holder_run(void *arg)
 static void big_writer_run(void *arg)
 {
 	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
-		world_rewrite(machine_draw(2) ? WORLD_BIG : world_paths[machine_draw(2)], false);
+		const char *path =
+			machine_draw(2) ? WORLD_BIG : world_paths[machine_draw(2)];
+
+		/* No lease breaks by that: a hold may be read meanwhile. */
+		if (machine_draw(3) == 0) {
+			world_cut(path);
+			task_wait(NULL,
+			          machine.now_ns + machine_draw(4) * (u64)1000000);
+		}
+		world_rewrite(path, machine_draw(3) == 0);
 		task_wait(NULL, machine.now_ns + machine_draw(2000) * (u64)1000000);
 	}
 }
 
+struct process *world_holder(u32 nr_rounds)
+{
+	struct process *p = process_start("holder", WORLD_USER, holder_run,
+	                                  (void *)(uintptr_t)nr_rounds);
+
+	p->mortal = true;
+	settle_expect(p);
+	return p;
+}
+
 void scenario_holds(void)
 {
-	struct process *p;
+	bool replaced = machine_draw(3) == 0;
 
 	world.hold_bytes = (u64)2 << 20 << machine_draw(2);
-	for (u32 i = 1 + machine_draw(3); i > 0; i--) {
-		p = process_start("holder", WORLD_USER, holder_run,
-		                  (void *)(uintptr_t)(2 + machine_draw(20)));
-		p->mortal = true;
-		settle_expect(p);
-	}
+	for (u32 i = 1 + machine_draw(3); i > 0; i--)
+		world_holder(2 + machine_draw(replaced ? 60 : 20));
+	if (replaced)
+		world_operator(1 + machine_draw(6));
 	if (machine_draw(2))
 		settle_expect(process_start("writer", WORLD_USER, big_writer_run,
 		                            (void *)(uintptr_t)(1 + machine_draw(5))));

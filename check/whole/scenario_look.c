@@ -145,6 +145,15 @@ static void operator_run(void *arg)
 	}
 }
 
+struct process *world_operator(u32 nr_rounds)
+{
+	struct process *p = process_start("operator", WORLD_USER, operator_run,
+	                                  (void *)(uintptr_t)nr_rounds);
+
+	settle_expect(p);
+	return p;
+}
+
 void scenario_succession(void)
 {
 	u32 nr = 1 + machine_draw(6);
@@ -153,5 +162,5 @@ void scenario_succession(void)
 		world_reader(50 + machine_draw(200));
 	if (machine_draw(2))
 		world_writer(1 + machine_draw(5));
-	settle_expect(process_start("operator", WORLD_USER, operator_run, (void *)(uintptr_t)nr));
+	world_operator(nr);
 }

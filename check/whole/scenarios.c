@@ -43,6 +43,7 @@ const struct scenario scenarios[] = {
 	{ "rubbish", scenario_rubbish },
 	{ "cancels", scenario_cancels },
 	{ "takeover", scenario_takeover },
+	{ "resize", scenario_resize },
 	{ "cuts", cuts_begin },
 	{ "comers", comers_begin },
 	{ "table", scenario_table },

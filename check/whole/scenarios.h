@@ -30,6 +30,7 @@ void scenario_users(void);
 void scenario_rubbish(void);
 void scenario_cancels(void);
 void scenario_takeover(void);
+void scenario_resize(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

@@ -173,6 +173,11 @@ u64 world_bytes(const struct world_open *open)
 	return world_files[open->number].inode->bytes;
 }
 
+bool world_has_cuts(const struct world_open *open)
+{
+	return world_files[open->number].cuts > 0;
+}
+
 u64 world_version(const struct world_open *open)
 {
 	return world_files[open->number].complete;

@@ -60,6 +60,10 @@ extern const char *const world_paths[WORLD_FILES];
 void world_begin(u64 seed);
 /* A program that reads files by liblodic, nr_rounds times, and checks each byte. */
 struct process *world_reader(u32 nr_rounds);
+/* A program that holds ranges of files, and takes their descriptors. */
+struct process *world_holder(u32 nr_rounds);
+/* Somebody who replaces services, starts others, and ends them. */
+struct process *world_operator(u32 nr_rounds);
 /* A program that writes to them now and then. */
 struct process *world_writer(u32 nr_rounds);
 /* A service at the socket, as `lodic serve' starts one; takeover: in the place of another. */
@@ -115,6 +119,8 @@ u32 world_nr_files(void);
 const char *world_path(const struct world_open *open);
 /* How long the file is now. */
 u64 world_bytes(const struct world_open *open);
+/* Has its length changed, or may it? */
+bool world_has_cuts(const struct world_open *open);
 /* The least version that a read may see that begins now. */
 u64 world_version(const struct world_open *open);
 /* Bytes that came from there, by a read that began when world_version() was that. */
