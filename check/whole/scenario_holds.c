@@ -233,6 +233,74 @@ static void holder_run(void *arg)
 	settle_given_back_but(&before, *world_closed());
 }
 
+/* ---- a program that keeps holds while services come and go ---- */
+
+static void keeper_take(struct lodic *lodic, const struct world_open *open,
+                        struct kept_hold *kept, bool cuts)
+{
+	int err;
+
+	hold_release(kept);
+	*kept = (struct kept_hold){ .open = *open,
+		                    .offset = machine_draw(64) * (u64)4096,
+		                    .bytes = (u64)1 << 20,
+		                    .least = world_version(open) };
+	++*world_closed();
+	err = lodic_hold(lodic, open->file, (off_t)kept->offset, kept->bytes, 0,
+	                 &kept->hold);
+	machine_note("the keeper's lodic_hold() = %d", err);
+	hold_check_error(err);
+	if (err)
+		kept->hold = NULL;
+	if (cuts) {
+		task_wait(NULL, machine.now_ns + machine_draw(400) * NS_PER_US);
+		world_cut(WORLD_BIG);
+	}
+	hold_wait(kept);
+	if (cuts)
+		world_rewrite(WORLD_BIG, false);
+}
+
+/* Each service counts its holds anew, and must not take one for another service's. */
+static void keeper_work(struct lodic *lodic, const struct world_open *open, bool cuts)
+{
+	struct kept_hold kept[MOST_HOLDS] = { { 0 } };
+
+	for (u32 i = 4 + machine_draw(12); i > 0; i--) {
+		keeper_take(lodic, open, &kept[machine_draw(MOST_HOLDS)],
+		            cuts && machine_draw(2));
+		holder_all_again(kept);
+		if (machine_draw(3) == 0)
+			world_service(true);
+		port_sleep(machine_draw(1000) * (u64)1000000);
+	}
+	for (u32 i = 0; i < MOST_HOLDS; i++)
+		hold_release(&kept[i]);
+}
+
+static void keeper_run(void *arg)
+{
+	struct world_open open;
+	struct lodic *lodic;
+
+	if (world_attach(&lodic) != 0)
+		return;
+	if (world_open(lodic, WORLD_BIG, &open)) {
+		keeper_work(lodic, &open, arg != NULL);
+		world_close(&open);
+	}
+	lodic_detach(lodic);
+}
+
+/* Not mortal: it may write. cuts: only if nobody else writes. */
+static void keeper_start(bool cuts)
+{
+	static const char yes[] = "";
+
+	settle_expect(process_start("keeper", WORLD_USER, keeper_run,
+	                            cuts ? (void *)(uintptr_t)yes : NULL));
+}
+
 static void big_writer_run(void *arg)
 {
 	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
@@ -262,14 +330,17 @@ struct process *world_holder(u32 nr_rounds)
 
 void scenario_holds(void)
 {
-	bool replaced = machine_draw(3) == 0;
+	bool replaced = machine_draw(3) == 0, writes;
 
 	world.hold_bytes = (u64)2 << 20 << machine_draw(2);
 	for (u32 i = 1 + machine_draw(3); i > 0; i--)
 		world_holder(2 + machine_draw(replaced ? 60 : 20));
 	if (replaced)
 		world_operator(1 + machine_draw(6));
-	if (machine_draw(2))
+	writes = machine_draw(2);
+	if (writes)
 		settle_expect(process_start("writer", WORLD_USER, big_writer_run,
 		                            (void *)(uintptr_t)(1 + machine_draw(5))));
+	if (machine_draw(2))
+		keeper_start(!writes);
 }
