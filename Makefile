@@ -17,8 +17,8 @@ C_FILES = find bench check cli core doc host include lib preload python \
 	sim tests -name '*.[ch]'
 
 .PHONY: help deps deps-build deps-check deps-arm64 deps-bench deps-deb deps-fmt deps-kernel \
-	deps-python build study demo check kernel-check soak soak-cache soak-counter soak-fuzz \
-	soak-holds soak-move soak-whole mutants deb deb-check arm64-check \
+	deps-python build study demo check kernel-check soak soak-cache soak-chaos soak-counter \
+	soak-fuzz soak-holds soak-move soak-whole mutants deb deb-check arm64-check \
 	bench bench-apps bench-faces bench-recordings bench-scale bench-share figures \
 	fmt install uninstall wheel wheel-check wheel-manylinux try-torch clean
 .DEFAULT_GOAL := help
@@ -30,6 +30,7 @@ help:
 	@echo 'make kernel-check       the Linux series: apply, build, boot under QEMU, test'
 	@echo 'make soak               the checker for longer: 10^7 schedules for each scheme'
 	@echo 'make soak-cache         20,000 readers, 1,000 services killed; 10^9 reads verified'
+	@echo 'make soak-chaos         20 minutes: kills, stops, resizes; each byte verified'
 	@echo 'make soak-counter       100,000 threads end with guards; 20,000 kills, four ways'
 	@echo 'make soak-fuzz          10^6 executions of each of five fuzzers, under sanitizers'
 	@echo 'make soak-holds         2,000 kills among holders; 10^6 random requests, twice'
@@ -114,6 +115,12 @@ soak-whole: study
 
 soak-cache: deps-check
 	@$(PYTHON) tools/soak.py --build $(BUILD)/soak $(ARGS)
+
+soak-chaos: deps-check
+	@sh tools/setup.sh $(BUILD)/soak-chaos -Dbuildtype=debugoptimized -Dtests=enabled \
+		-Ddebug_checks=true
+	@ninja -C $(BUILD)/soak-chaos lodic liblodic-preload.so tests/chaos/chaos
+	@$(BUILD)/soak-chaos/tests/chaos/chaos --lodic $(BUILD)/soak-chaos/lodic $(ARGS)
 
 soak-counter: deps-check
 	@sh tools/setup.sh $(BUILD)/soak-counter -Dbuildtype=debugoptimized -Dtests=enabled \

@@ -132,8 +132,9 @@ ROOMS = [
           "cli/series.h", "cli/text.h"),
          ("matplotlib", "drawing", "duckdb",  # sim/figures/drawing.py
           "lodic", "numpy", "safetensors")),
-    Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `fuzz/`, `cli/`, `map/`, `run/`, "
-         "`rocksdb/`, `rust/`, `install/`, `python/`, `packaging/`, `recipes/`, the mutants' "
+    Room("tests/", "`unit/`, `outside/`, `stress/`, `crash/`, `chaos/`, `fuzz/`, `cli/`, "
+         "`map/`, `run/`, `rocksdb/`, `rust/`, `install/`, `python/`, `packaging/`, "
+         "`recipes/`, the mutants' "
          "builds", ("",),
          ("duck", "nginx",  # of bench/
           "validate_rows",  # of sim/

@@ -182,8 +182,10 @@ static void holder_look(struct holder *h, struct held *held, const void *data,
 }
 
 /* What the calls that hold may say, when writers and kills are about, and there is no room. */
-static bool is_named(int err)
+static bool is_named(const struct holder *h, int err)
 {
+	if (err == -EFBIG)
+		return h->world->resized;
 	return err == -ENODATA || err == -ENOSPC || err == -ESTALE || err == -EAGAIN ||
 	       err == -ECONNRESET || err == -ETIMEDOUT;
 }
@@ -193,7 +195,7 @@ static int holder_ready(struct holder *h, struct held *held)
 {
 	int ready = lodic_hold_ready(held->hold);
 
-	REQUIRE(ready >= 0 || is_named(ready), "an unnamed error: %s",
+	REQUIRE(ready >= 0 || is_named(h, ready), "an unnamed error: %s",
 	        strerror(-ready));
 	if (ready == 1) {
 		holder_look(h, held, lodic_hold_data(held->hold),
@@ -270,7 +272,7 @@ static void holder_begin(struct holder *h, struct held *held)
 	                 wait ? LODIC_WAIT : 0, &held->hold);
 	holder_stage(h, STAGE_REST);
 	if (err) {
-		REQUIRE(is_named(err), "an unnamed error: %s", strerror(-err));
+		REQUIRE(is_named(h, err), "an unnamed error: %s", strerror(-err));
 		bump(&h->life->refused);
 		*held = (struct held){ 0 };
 		return;

@@ -33,6 +33,7 @@ struct holder_life {
 struct holder_world {
 	char socket[FIXTURE_PATH_BYTES];
 	struct gen_file files[HOLDER_FILES]; /* in shared memory, with the world */
+	bool resized; /* the cache may be too small for a hold */
 };
 
 /* A test's main() calls it first. It does not return in the service, nor in a holder that has
