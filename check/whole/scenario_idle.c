@@ -6,7 +6,7 @@
  *   deleted   a file without a name goes, though a program that sleeps has it open
  *   closed    a file that no program has open goes when its time is over
  *   full      one that comes gets the place of a file that no program has open
- *   contexts  the service has those that programs have
+ *   contexts  the service has those that programs have; as many pin as its quota allows
  *   pestered  writers that come often meet a lease once in each pause
  */
 #include <stdio.h>
@@ -40,6 +40,7 @@ enum idle_kind {
 static struct {
 	enum idle_kind kind;
 	u32 nr_own;
+	u32 quota;
 	u64 keep_ms, pause_ms;
 } idle;
 
@@ -47,6 +48,7 @@ static void idle_adjust(struct service_options *options)
 {
 	options->keeping.keep_ms = idle.keep_ms;
 	options->keeping.lease_pause_ms = idle.pause_ms;
+	options->tables.quota = idle.quota;
 	options->keeping.nr_files = idle.kind == IDLE_FULL ? FEW_FILES : 64;
 }
 
@@ -158,37 +160,68 @@ static void full_run(struct lodic *lodic)
 
 /* ---- contexts ---- */
 
-static void contexts_compare(struct lodic *lodic)
+struct contexts {
+	struct lodic *lodic;
+	struct lodic_context *all[MOST_CONTEXTS];
+	u32 nr, nr_pinning;
+};
+
+static bool context_may_pin(const struct lodic_context *context)
+{
+	struct lodic_context_stat stat;
+
+	lodic_context_stat(context, &stat, sizeof(stat));
+	return stat.may_pin;
+}
+
+static struct lodic_stat contexts_stat(struct contexts *c)
 {
 	struct lodic_stat stat;
-	int err = lodic_stat(lodic, &stat, sizeof(stat));
+	int err = lodic_stat(c->lodic, &stat, sizeof(stat));
 
-	if (err || stat.contexts != world_nr_contexts())
+	if (err || stat.contexts != c->nr)
 		machine_fail("programs have %u contexts, and the service has %llu: %d",
-		             world_nr_contexts(), (unsigned long long)stat.contexts,
-		             err);
+		             c->nr, (unsigned long long)stat.contexts, err);
+	return stat;
+}
+
+/* Three quarters of all blocks may be pinned. */
+static void contexts_open(struct contexts *c)
+{
+	u64 frames = contexts_stat(c).frames;
+	bool pins;
+
+	if (world_context_open(c->lodic, &c->all[c->nr]) != 0)
+		machine_fail("nothing fails, and a program has no context");
+	pins = context_may_pin(c->all[c->nr++]);
+	if (!pins && idle.quota && (c->nr_pinning + 1) * idle.quota <= frames / 4 * 3)
+		machine_fail(
+			"%u contexts may pin %u of %llu blocks each, and one more may not",
+			c->nr_pinning, idle.quota, (unsigned long long)frames);
+	c->nr_pinning += pins;
+}
+
+static void contexts_close(struct contexts *c, u32 which)
+{
+	c->nr_pinning -= context_may_pin(c->all[which]);
+	world_context_close(c->all[which]);
+	c->all[which] = c->all[--c->nr];
 }
 
 /* It is the only program, so nobody else's context is on its way. */
 static void contexts_run(struct lodic *lodic)
 {
-	struct lodic_context *contexts[MOST_CONTEXTS];
-	u32 nr = 0;
+	struct contexts c = { .lodic = lodic };
 
 	for (u32 i = 4 + machine_draw(40); i > 0; i--) {
-		if (nr < MOST_CONTEXTS && machine_draw(2)) {
-			if (world_context_open(lodic, &contexts[nr]) == 0)
-				nr++;
-		} else if (nr > 0) {
-			u32 which = machine_draw(nr);
-
-			world_context_close(contexts[which]);
-			contexts[which] = contexts[--nr];
-		}
-		contexts_compare(lodic);
+		if (c.nr < MOST_CONTEXTS && machine_draw(2))
+			contexts_open(&c);
+		else if (c.nr > 0)
+			contexts_close(&c, machine_draw(c.nr));
+		contexts_stat(&c);
 	}
-	while (nr > 0)
-		world_context_close(contexts[--nr]);
+	while (c.nr > 0)
+		contexts_close(&c, 0);
 }
 
 /* ---- pestered ---- */
@@ -250,11 +283,13 @@ static void idle_run(void *arg)
 	case IDLE_DELETED: deleted_run(lodic, context, path); break;
 	case IDLE_CLOSED: closed_run(lodic, context, path); break;
 	case IDLE_FULL: full_run(lodic); break;
-	case IDLE_CONTEXTS: contexts_run(lodic); break;
+	case IDLE_CONTEXTS: break; /* it has its own */
 	case IDLE_PESTERED: pestered_run(lodic, context); break;
 	case NR_IDLE: break;
 	}
 	world_context_close(context);
+	if (idle.kind == IDLE_CONTEXTS)
+		contexts_run(lodic);
 	lodic_detach(lodic);
 	settle_given_back_but(&before, *world_closed());
 }
@@ -268,6 +303,7 @@ void scenario_idle(void)
 	world.adjust = idle_adjust;
 	idle.kind = machine_draw(NR_IDLE);
 	idle.nr_own = MOST_OWN;
+	idle.quota = machine_draw(7);
 	idle.keep_ms = machine_draw(2) ? 100 + machine_draw(5000) : 0;
 	idle.pause_ms = 1000 + machine_draw(2) * 2000;
 	if (idle.kind == IDLE_FULL || idle.kind == IDLE_CONTEXTS)

@@ -6,6 +6,7 @@
  *   refused  a service that cannot start says why, and the program hears these words
  *   killed   the next call that may wait starts another one
  *   heirs    one service ends, and the next one waits for that
+ *   late     a file system does not answer, and a service ends before its worker
  *   unmarked one call is refused: the one that makes the kernel tell of a service's death
  */
 #include <string.h>
@@ -187,6 +188,45 @@ static void unmarked_begin(void)
 	                            (void *)(uintptr_t)(1 + machine_draw(6))));
 }
 
+/* ---- late ---- */
+
+static void late_run(void *arg)
+{
+	struct settle_has before = settle_look(process_now());
+	struct lodic_context *context;
+	struct lodic *lodic;
+
+	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
+		if (world_attach(&lodic) != 0)
+			continue;
+		if (world_context_open(lodic, &context) == 0) {
+			world_visit_far(lodic, context);
+			world_context_close(context);
+		}
+		lodic_detach(lodic);
+	}
+	settle_given_back_but(&before, *world_closed());
+}
+
+static void late_ends(void *arg)
+{
+	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
+		task_wait(NULL, machine.now_ns + (1 + machine_draw(20000)) * NS_PER_US);
+		if (world_youngest_service())
+			process_signal(world_youngest_service(), SIGNAL_END);
+	}
+}
+
+static void late_begin(void)
+{
+	machine.rate[FAULT_HANG] = 1 + machine_draw(4);
+	for (u32 i = 1 + machine_draw(3); i > 0; i--)
+		settle_expect(process_start("visitor", WORLD_USER, late_run,
+		                            (void *)(uintptr_t)(1 + machine_draw(10))));
+	settle_expect(process_start("ender", WORLD_USER, late_ends,
+	                            (void *)(uintptr_t)(1 + machine_draw(20))));
+}
+
 /* ---- all ---- */
 
 static void starts_one(const char *name, void (*run)(void *arg))
@@ -198,7 +238,7 @@ static void starts_one(const char *name, void (*run)(void *arg))
 
 void scenario_starts(void)
 {
-	u32 which = machine_draw(5);
+	u32 which = machine_draw(6);
 
 	world_no_faults();
 	starts_are_refused = false;
@@ -215,6 +255,7 @@ void scenario_starts(void)
 		break;
 	case 2: starts_one("orphan", killed_run); break;
 	case 3: starts_one("heirs", heirs_run); break;
+	case 4: late_begin(); break;
 	default: unmarked_begin(); break;
 	}
 }

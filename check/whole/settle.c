@@ -102,6 +102,9 @@ void settle_service_ends(const struct settle_has *before)
 	for (u32 i = 0; most.nr_fds != NR_ANY && i < MACHINE_MOST_FDS; i++)
 		most.nr_fds += process_now()->fds[i] && (process_now()->received[i] ||
 		                                         fd_file_is(process_now()->fds[i]));
+	if (heap_nr_lost(process_now()) > before->nr_blocks)
+		machine_fail("%s has %u blocks to which nothing leads", process_now()->name,
+		             heap_nr_lost(process_now()));
 	settle_given_back(&most);
 }
 

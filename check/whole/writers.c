@@ -78,15 +78,19 @@ void world_rewrite(const char *path, bool anew)
 {
 	int fd = program_open_to_write(path);
 	u32 number;
+	u64 bytes;
 
 	if (fd < 0)
 		return;
 	for (number = 0; world_files[number].inode != fd_file_of(fd)->inode; number++)
 		;
+	bytes = number == WORLD_FILES ? WORLD_BIG_BYTES : FILE_BYTES;
 	world_files[number].cuts++;
+	if (anew || world_files[number].inode->bytes != bytes) /* it grows while others read */
+		world_files[number].sure_ns = NS_NEVER;
 	if (anew)
 		program_cut(fd, 0);
-	world_write_all(number, fd, number == WORLD_FILES ? WORLD_BIG_BYTES : FILE_BYTES);
+	world_write_all(number, fd, bytes);
 	world_files[number].cuts++;
 	world_files[number].sure_ns = machine.now_ns;
 	fd_close(process_now(), fd);

@@ -11,7 +11,8 @@ struct heap_block {
 	struct process *process;
 	u64 bytes;
 	u64 what;     /* HEAP_USED or HEAP_FREED */
-	u64 align[3]; /* what follows is aligned to 64 bytes */
+	bool reached; /* heap_nr_lost() */
+	u64 align[2]; /* what follows is aligned to 64 bytes */
 };
 _Static_assert(sizeof(struct heap_block) == 64, "a block's memory is aligned");
 
@@ -104,6 +105,36 @@ u32 heap_nr(const struct process *process)
 
 	for (const struct heap_block *b = process->heap; b; b = b->next)
 		nr++;
+	return nr;
+}
+
+static void heap_reach(const struct process *p, const u64 *words, u64 nr)
+{
+	for (u64 i = 0; i < nr; i++)
+		for (struct heap_block *b = p->heap; b; b = b->next) {
+			u64 at = (u64)(uintptr_t)(b + 1);
+
+			if (b->reached || words[i] < at || words[i] >= at + b->bytes)
+				continue;
+			b->reached = true;
+			heap_reach(p, (const u64 *)(const void *)(b + 1), b->bytes / sizeof(u64));
+		}
+}
+
+u32 heap_nr_lost(const struct process *process)
+{
+	const u64 *words;
+	size_t nr_words;
+	u32 nr = 0;
+
+	for (struct heap_block *b = process->heap; b; b = b->next)
+		b->reached = false;
+	words = image_words(process, &nr_words);
+	heap_reach(process, words, nr_words);
+	for (const struct task *t = process->tasks; t; t = t->next)
+		heap_reach(process, (const u64 *)(const void *)t->words, MACHINE_MOST_WORDS);
+	for (const struct heap_block *b = process->heap; b; b = b->next)
+		nr += !b->reached;
 	return nr;
 }
 

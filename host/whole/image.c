@@ -73,6 +73,15 @@ u8 *image_new(enum image_of of)
 	return copy;
 }
 
+const u64 *image_words(const struct process *process, size_t *ret_nr)
+{
+	const struct image *image = &images[IMAGE_PRODUCT];
+	const u8 *copy = process->images[IMAGE_PRODUCT];
+
+	*ret_nr = image->bytes / sizeof(u64);
+	return (const u64 *)(const void *)(copy == image->there ? image->at : copy);
+}
+
 void image_free(enum image_of of, u8 *copy)
 {
 	if (images[of].there == copy)

@@ -284,6 +284,8 @@ u8 *image_new(enum image_of of);
 void image_free(enum image_of of, u8 *image);
 void image_switch(struct process *to);
 bool image_has(const void *at); /* it is a static variable of the product */
+/* All that a process has there. */
+const u64 *image_words(const struct process *process, size_t *ret_nr);
 
 /* guest.c: the shim's words of a thread are those of the task that runs. NULL: of none. */
 void guest_switch(struct task *from, const struct task *to);
@@ -291,6 +293,9 @@ void guest_switch(struct task *from, const struct task *to);
 /* heap.c, memory.c, thread.c, lease.c: what ends with a process, or with a task. */
 void heap_end(struct process *process);
 u32 heap_nr(const struct process *process); /* blocks */
+/* Those to which nothing leads from static variables and from what threads keep by a word. Stacks
+ * do not count: nobody may be in the product. */
+u32 heap_nr_lost(const struct process *process);
 void mappings_end(struct process *process);
 u32 mappings_nr(const struct process *process);
 bool mappings_any_file(const struct process *process); /* it has memory of others */
