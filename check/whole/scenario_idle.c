@@ -6,8 +6,9 @@
  *   deleted   a file without a name goes, though a program that sleeps has it open
  *   closed    a file that no program has open goes when its time is over
  *   full      one that comes gets the place of a file that no program has open
- *   contexts  the service has those that programs have; as many pin as its quota allows
+ *   contexts  the service has those that programs have
  *   pestered  writers that come often meet a lease once in each pause
+ *   quota     as many contexts may pin as is said (with "contexts")
  */
 #include <stdio.h>
 
