@@ -94,7 +94,7 @@ int asker_connect(struct asker *a, const char *path, bool for_group)
 	const struct process *p = process_now();
 	int err;
 
-	*a = (struct asker){ .uid = p->uid, .group = p->group, .pid_space = p->pid_space,
+	*a = (struct asker){ .uid = p->uid, .group = p->gid, .pid_space = p->pid_space,
 		             .for_group = for_group };
 	a->socket = port_socket();
 	if (a->socket < 0)
@@ -328,6 +328,6 @@ void asker_becomes(bool groups)
 	case 1: p->real_uid = uid; break; /* setreuid() */
 	default: p->uid = p->real_uid = uid;
 	}
-	p->group = p->uid == ASKER_MEMBER && groups ? ASKER_GROUP : p->uid;
+	p->gid = p->uid == ASKER_MEMBER && groups ? ASKER_GROUP : p->uid;
 	machine_note("the process is user %u's, and acts for %u", p->real_uid, p->uid);
 }

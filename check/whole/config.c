@@ -17,6 +17,11 @@ struct config {
 };
 static struct config configs[MACHINE_MOST_PROCESSES + 1];
 static void (*config_wanted)(u64 bytes);
+/* What the last service has left for the next one: `memory', or 0. leaving: that, or what it was
+ * about to leave when it died. */
+static u64 left, leaving;
+static bool left_unknown; /* two have died so */
+static u64 idle_ms;
 
 static void config_says(u64 bytes)
 {
@@ -58,8 +63,30 @@ static uint64_t config_reread_done(void *arg)
 /* It writes to the folder of its own socket, which answers. */
 static void config_leave(struct config *c)
 {
+	u32 from = c->settings.from[SETTING_MEMORY];
+
+	left_unknown |= leaving != left;
+	leaving = from == SETTINGS_OPTION || from == SETTINGS_LEFT ? c->settings.memory_bytes : 0;
 	if (settings_leave(&c->settings) != 0)
 		machine_note("settings cannot be left: %s", c->settings.why);
+	else
+		left = leaving, left_unknown = false;
+}
+
+/* The service that a program has started finds what was left. */
+static void config_check_left(const struct config *c)
+{
+	struct settings found = { 0 };
+	int err;
+
+	memcpy(found.socket, c->settings.socket, sizeof(found.socket));
+	err = settings_take_left(&found);
+	if (machine.nr_faults[FAULT_ERRNO] == 0 && !left_unknown &&
+	    (err || (found.memory_bytes != left && found.memory_bytes != leaving)))
+		machine_fail("%llu bytes were left for the next service, which finds %llu: %s",
+		             (unsigned long long)left,
+		             (unsigned long long)found.memory_bytes, found.why);
+	settings_free(&found);
 }
 
 static void config_resized(void *arg, uint64_t bytes)
@@ -113,6 +140,8 @@ static int config_configure(struct service_options *options, bool started,
 		err = settings_copy(&c->told, &c->settings);
 	if (!err && started && settings_take_left(&c->settings) != 0)
 		machine_note("what was left does not count: %s", c->settings.why);
+	if (!err && started)
+		config_check_left(c);
 	if (!err)
 		err = config_parts(c);
 	if (err) {
@@ -120,6 +149,8 @@ static int config_configure(struct service_options *options, bool started,
 		return err;
 	}
 	config_says(options->sizes.budget_bytes);
+	if (!started)
+		options->place.idle_exit_ms = idle_ms;
 	options->events.say_arg = c;
 	options->events.reread = config_reread;
 	options->events.reread_done = config_reread_done;
@@ -140,9 +171,12 @@ static void config_ends(void)
 	settings_free(&c->told);
 }
 
-void config_begin(void (*wanted)(u64 bytes))
+void config_begin(void (*wanted)(u64 bytes), u64 idle_exit_ms)
 {
 	config_wanted = wanted;
+	idle_ms = idle_exit_ms;
+	left = leaving = 0;
+	left_unknown = false;
 	world.configure = config_configure;
 	world.serves = config_serves;
 	world.ends = config_ends;

@@ -9,7 +9,7 @@
 #include "check/whole/world.h"
 
 /* Each service of this run is told so. Before anybody runs. wanted() hears each size that one
- * takes from the files; NULL: nobody does. */
-void config_begin(void (*wanted)(u64 bytes));
+ * takes from the files; NULL: nobody does. idle_exit_ms: of those that no program has started. */
+void config_begin(void (*wanted)(u64 bytes), u64 idle_exit_ms);
 
 #endif

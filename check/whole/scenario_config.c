@@ -232,6 +232,24 @@ static void editor_settles(void)
 	lodic_detach(lodic);
 }
 
+/* No program is connected, and nothing fails. The service sleeps, and takes the size all the
+ * same. */
+static void editor_alone(void *arg)
+{
+	(void)arg;
+	world_service(false);
+	for (u32 i = 1 + machine_draw(6); i > 0; i--) {
+		editor_changes(true);
+		editor_tells();
+	}
+	task_wait(NULL, machine.now_ns + SETTLED_NS);
+	if (service_size() != config.wanted)
+		machine_fail("the service sleeps, and has not taken %llu bytes",
+		             (unsigned long long)config.wanted);
+	services_signal(SIGNAL_END);
+	settle_here();
+}
+
 static void editor_run(void *arg)
 {
 	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
@@ -255,7 +273,13 @@ void scenario_config(void)
 	program_make_folder("/etc", WORLD_USER, 0755);
 	config_draw();
 	config_make(SETTINGS_SYSTEM_FILE);
-	config_begin(config_hears);
+	if (machine_draw(8) == 0) {
+		world_no_faults();
+		config_begin(config_hears, 0);
+		settle_expect(process_start("editor", WORLD_USER, editor_alone, NULL));
+		return;
+	}
+	config_begin(config_hears, 2000);
 	if (machine.rate[FAULT_ERRNO] > 0 && machine_draw(4) == 0) { /* a disk that is bad */
 		machine.fault_call = CALL_READ;
 		machine.fault_which = CALL_MOST_ERRNOS;

@@ -122,7 +122,7 @@ static void member_run(void *arg)
 	struct lodic *lodic;
 
 	(void)arg;
-	process_now()->group = ASKER_GROUP;
+	process_now()->gid = ASKER_GROUP;
 	if (member_attaches(&lodic) == 0) {
 		member_reads(lodic);
 		lodic_detach(lodic);
@@ -138,7 +138,7 @@ static void hoarder_run(void *arg)
 	u32 nr = 0;
 
 	(void)arg;
-	process_now()->group = ASKER_GROUP;
+	process_now()->gid = ASKER_GROUP;
 	for (u32 i = 0; i < 2 * HOARD && nr < HOARD; i++) {
 		if (asker_connect(&hoard[nr], WORLD_SOCKET, true) != 0) {
 			port_sleep(50 * NS_PER_MS);

@@ -56,6 +56,8 @@ const struct scenario scenarios[] = {
 	{ "far", scenario_far },
 	{ "turns", scenario_turns },
 	{ "races", scenario_races },
+	{ "pressure", scenario_pressure },
+	{ "budget", scenario_budget },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
 const char *scenario_name;

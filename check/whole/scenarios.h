@@ -31,6 +31,8 @@ void scenario_rubbish(void);
 void scenario_cancels(void);
 void scenario_takeover(void);
 void scenario_resize(void);
+void scenario_pressure(void);
+void scenario_budget(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;

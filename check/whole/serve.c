@@ -125,6 +125,8 @@ static void serve_run(void *arg)
 		err = service_run(&options, serve_ready, &serve, &why);
 	if (world.ends)
 		world.ends();
+	if (err && world.refused)
+		world.refused(err);
 	if (err) {
 		machine_note("the service cannot run: %d %s", err, why ? why : "");
 		snprintf(world.why, sizeof(world.why), "%s", why ? why : "");

@@ -77,6 +77,7 @@ void world_begin(u64 seed)
 	world.taking = NULL;
 	world.calm = false;
 	serving_begin();
+	world.refused = NULL;
 	world.few_files = world.leaks_pins = false;
 	program_make_folder("/run", WORLD_USER, 0700);
 	program_make_folder("/bin", 0, 0755);

@@ -36,6 +36,7 @@ struct world {
 	/* A successor has socket and lock, and is about to say so; NULL: nothing. */
 	void (*taking)(void);
 	bool calm; /* nothing fails but what the scenario does; calls may be somewhat late */
+	void (*refused)(int err); /* it could not run; NULL: nobody asks */
 	bool leaks_pins; /* of readers that die: the scheme does not know whose they are */
 	bool few_fds; /* programs may lack descriptors now and then */
 	bool few_files; /* the service may hold fewer than there are */

@@ -128,7 +128,7 @@ int files_make(const char *path, enum port_file_kind kind, u32 uid, u32 rights,
 
 bool inode_allows(const struct inode *inode, u32 uid, u32 mode)
 {
-	bool member = machine.running && process_now()->group == inode->gid;
+	bool member = machine.running && process_now()->gid == inode->gid;
 	u32 shift = inode->uid == uid ? 6 : member ? 3 : 0;
 	u32 want = (mode & PORT_MAY_READ ? 4 : 0) | (mode & PORT_MAY_WRITE ? 2 : 0);
 
@@ -421,6 +421,7 @@ int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset)
 	machine.running->reads_by = 0;
 	if (bytes > 1 && machine_draws(FAULT_SHORT))
 		bytes = 1 + machine_draw((u32)bytes);
+	memory_touch(to, bytes);
 	got = machine_result((long)inode_read(file->inode, to, bytes, offset));
 	description_release(machine.running);
 	return got;

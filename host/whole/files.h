@@ -106,6 +106,8 @@ void lease_end(struct fd_file *file);
 /* memory.c: the same for a memory file. How many bytes, or -EBADF, -EPERM. */
 int memory_reopen(int fd); /* to read it. -EBADF: it is none; -EMFILE */
 long memory_write(int fd, const void *from, u64 bytes, u64 offset);
+/* The running task writes there: if it is a memory file, its pages are there from now on. */
+void memory_touch(const void *at, u64 bytes);
 
 /* watch.c. What has happened to a file: enum port_news_what, or a new path. Those that do not watch
  * for that hear nothing. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/whole/group.h"
 #include "host/whole/machine.h"
 
 #include "host/random.h"
@@ -152,7 +153,7 @@ static bool task_can_run(struct task *t)
 		t->timed_out = true;
 		task_ready(t);
 	}
-	return t->state == TASK_READY && !t->process->stopped;
+	return t->state == TASK_READY && !t->process->stopped && !t->process->frozen;
 }
 
 static struct task *machine_choose(void)
@@ -174,7 +175,7 @@ static bool machine_advance(void)
 	for (u32 i = 0; i < machine.nr_tasks; i++) {
 		const struct task *t = &machine.tasks[i];
 
-		if (t->state == TASK_WAITS && !t->process->stopped &&
+		if (t->state == TASK_WAITS && !t->process->stopped && !t->process->frozen &&
 		    t->until_ns < next)
 			next = t->until_ns;
 	}
@@ -482,9 +483,10 @@ struct process *process_start(const char *name, u32 uid, void (*run)(void *arg),
 		machine_fail("too many processes for the machine");
 	p = &machine.processes[machine.nr_processes++];
 	*p = (struct process){ .number = machine.nr_processes, .uid = uid,
-		               .real_uid = uid, .group = uid,
+		               .real_uid = uid, .gid = uid,
 		               .images = { image_new(IMAGE_PRODUCT) },
-		               .fd_limit = MACHINE_MOST_FDS };
+		               .fd_limit = MACHINE_MOST_FDS,
+		               .group = machine.running ? process_now()->group : NULL };
 	snprintf(p->name, sizeof(p->name), "%s-%u", name, p->number);
 	machine_note("process %s starts", p->name);
 	task_start(p, "main", run, arg);
@@ -601,6 +603,7 @@ void machine_begin(u64 seed)
 	struct fiber *fibers[MACHINE_MOST_TASKS];
 
 	machine_end();
+	group_begin();
 	for (u32 i = 0; i < MACHINE_MOST_TASKS; i++)
 		fibers[i] = machine.tasks[i].fiber;
 	memset(&machine, 0, sizeof(machine));

@@ -40,6 +40,7 @@
 struct description;
 struct mapping;
 struct fd_process;
+struct group;
 struct heap_block;
 struct inode;
 struct member;
@@ -111,12 +112,14 @@ struct event {
 struct process {
 	u32 number; /* counted from 1, and its pid */
 	u32 uid, real_uid; /* the effective user, which files know, and the real one */
-	u32 group;         /* one, as if it was in all lists of groups that it has */
+	u32 gid;           /* one, as if it was in all lists of groups that it has */
 	u32 pid_space;     /* processes of another one have no number here: 0 */
 	char name[24];
 	struct task *tasks;
 	u32 nr_tasks; /* that are not over */
-	bool stopped; /* SIGSTOP, or its group is frozen */
+	bool stopped; /* SIGSTOP */
+	bool frozen;  /* its group is (group.h) */
+	struct group *group; /* NULL: the machine's own, without limits */
 	bool dead;
 	bool mortal; /* faults may stop it, or kill it */
 	struct event *resume; /* a fault has stopped it until then; NULL: none has */
@@ -133,6 +136,7 @@ struct process {
 	u64 heap_bytes, freed_bytes;
 	u64 bytes_read;  /* of files */
 	u32 nr_accepted; /* connections */
+	u32 nr_memory_files; /* that it has made */
 	struct mapping *mappings;
 	void (*word_ends[MACHINE_MOST_WORDS])(void *value);
 	u32 nr_words;
@@ -299,6 +303,7 @@ u32 heap_nr_lost(const struct process *process);
 void mappings_end(struct process *process);
 u32 mappings_nr(const struct process *process);
 bool mappings_any_file(const struct process *process); /* it has memory of others */
+u64 mappings_bytes(const struct process *process);
 void words_end(struct task *task);
 void mark_end(struct task *task);
 void leases_end(struct task *task);

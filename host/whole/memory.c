@@ -5,11 +5,13 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "host/whole/files.h"
+#include "host/whole/group.h"
 #include "host/whole/machine.h"
 #include "lib/port.h"
 #include "lib/port/pages.h"
@@ -25,6 +27,11 @@ struct memory_file {
 	u32 nr_writes; /* mappings that can be written */
 	bool claimed;
 	struct waiters waiters; /* for the end of the claim */
+	/* Its pages, if a group has it: those that are there. */
+	struct group *group;
+	char name[16];
+	u8 *pages;
+	u64 nr_pages, nr_charged;
 };
 
 /* The last close of a memory file frees it: so long for each MiB. */
@@ -43,13 +50,68 @@ struct mapping {
 	u64 bytes;
 	struct fd_memory *of; /* NULL: zeros */
 	bool writes;
+	u64 offset; /* of the file */
 };
+
+/* ---- pages ---- */
+
+/* Those of that part of the file are there from now on. Somebody may be killed for it. */
+static void memory_charge(struct memory_file *file, u64 offset, u64 bytes)
+{
+	u64 end = (offset + bytes + PAGE_BYTES - 1) / PAGE_BYTES, nr = 0;
+
+	if (!file->group || bytes == 0)
+		return;
+	if (end > file->nr_pages) {
+		file->pages = realloc(file->pages, end);
+		memset(file->pages + file->nr_pages, 0, end - file->nr_pages);
+		file->nr_pages = end;
+	}
+	for (u64 i = offset / PAGE_BYTES; i < end; i++) {
+		nr += !file->pages[i];
+		file->pages[i] = 1;
+	}
+	file->nr_charged += nr;
+	if (nr > 0)
+		group_charge(file->group, file->name, nr * PAGE_BYTES);
+}
+
+/* It has become smaller. */
+static void memory_uncharge(struct memory_file *file, u64 bytes)
+{
+	u64 nr = 0;
+
+	for (u64 i = (bytes + PAGE_BYTES - 1) / PAGE_BYTES; i < file->nr_pages; i++) {
+		nr += file->pages[i];
+		file->pages[i] = 0;
+	}
+	file->nr_charged -= nr;
+	if (nr > 0)
+		group_uncharge(file->group, nr * PAGE_BYTES);
+}
+
+void memory_touch(const void *at, u64 bytes)
+{
+	const u8 *from = at;
+
+	for (struct mapping *m = process_now()->mappings; m; m = m->next)
+		if (m->of && from >= m->at && from < m->at + m->bytes) {
+			u64 within = (u64)(from - m->at), left = m->bytes - within;
+
+			memory_charge(m->of->file, m->offset + within,
+			              bytes < left ? bytes : left);
+			return;
+		}
+}
 
 static void memory_put(struct memory_file *file)
 {
 	if (--file->nr > 0)
 		return;
+	if (file->group)
+		memory_uncharge(file, 0);
 	close(file->real);
+	free(file->pages);
 	free(file);
 }
 
@@ -106,6 +168,9 @@ static int memory_new(const char *name)
 	if (file->real < 0)
 		machine_fail("this machine has no more memory files");
 	file->nr = 1;
+	file->group = process_now()->group;
+	snprintf(file->name, sizeof(file->name), "%s", name);
+	process_now()->nr_memory_files++;
 	fd = memory_fd(file, false, PORT_MAY_READ | PORT_MAY_WRITE);
 	memory_put(file);
 	return fd;
@@ -140,17 +205,19 @@ int port_set_bytes(int fd, uint64_t bytes)
 		machine_fail("this machine has no memory file of %llu bytes",
 		             (unsigned long long)bytes);
 	m->file->bytes = bytes;
+	memory_uncharge(m->file, bytes);
 	return (int)machine_result(0);
 }
 
 int port_commit(int fd, uint64_t offset, uint64_t bytes)
 {
 	int err = machine_call(CALL_COMMIT);
+	struct fd_memory *m = fd_of(fd, &memory_kind);
 
-	(void)offset;
-	(void)bytes;
-	if (!err && !fd_of(fd, &memory_kind))
+	if (!err && !m)
 		err = -EBADF;
+	if (!err)
+		memory_charge(m->file, offset, bytes);
 	return (int)machine_result(err);
 }
 
@@ -245,6 +312,7 @@ long memory_write(int fd, const void *from, u64 bytes, u64 offset)
 		machine_fail("this machine has no room in a memory file");
 	if (offset + bytes > m->file->bytes)
 		m->file->bytes = offset + bytes;
+	memory_charge(m->file, offset, bytes);
 	return (long)bytes;
 }
 
@@ -260,11 +328,11 @@ static void mapping_end(struct mapping *m)
 }
 
 static void mapping_new(struct process *p, u8 *at, u64 bytes, struct fd_memory *of,
-                        bool writes)
+                        bool writes, u64 offset)
 {
 	struct mapping *m = calloc(1, sizeof(*m));
 
-	*m = (struct mapping){ p->mappings, at, bytes, of, writes };
+	*m = (struct mapping){ p->mappings, at, bytes, of, writes, offset };
 	if (of) {
 		description_keep(&of->d);
 		of->file->nr_writes += writes;
@@ -285,10 +353,11 @@ static void mappings_forget(struct process *p, u8 *at, u64 bytes)
 		}
 		*link = m->next;
 		if (m->at < at)
-			mapping_new(p, m->at, (u64)(at - m->at), m->of, m->writes);
+			mapping_new(p, m->at, (u64)(at - m->at), m->of, m->writes,
+			            m->offset);
 		if (m->at + m->bytes > end)
 			mapping_new(p, end, (u64)(m->at + m->bytes - end), m->of,
-			            m->writes);
+			            m->writes, m->offset + (u64)(end - m->at));
 		mapping_end(m);
 	}
 }
@@ -322,7 +391,7 @@ int port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
 		return -EINVAL;
 	if (flags & PORT_FIXED)
 		mappings_forget(process_now(), there, pages_of(bytes));
-	mapping_new(process_now(), there, pages_of(bytes), of, writes);
+	mapping_new(process_now(), there, pages_of(bytes), of, writes, offset);
 	*ret_at = there;
 	return (int)machine_result(0);
 }
@@ -354,6 +423,15 @@ bool mappings_any_file(const struct process *process)
 	while (m && !m->of)
 		m = m->next;
 	return m != NULL;
+}
+
+u64 mappings_bytes(const struct process *process)
+{
+	u64 bytes = 0;
+
+	for (const struct mapping *m = process->mappings; m; m = m->next)
+		bytes += m->bytes;
+	return bytes;
 }
 
 void mappings_end(struct process *process)

@@ -178,7 +178,7 @@ int port_channel(int ret_sockets[2])
 	for (u32 i = 0; i < 2; i++) {
 		s[i] = description_new(&socket_kind, sizeof(*s[i]));
 		s[i]->owner = s[i]->peer = peer_of(process_now());
-		s[i]->owner_group = s[i]->peer_group = process_now()->group;
+		s[i]->owner_group = s[i]->peer_group = process_now()->gid;
 		s[i]->peer_process = process_now();
 		s[i]->connected = true;
 	}
@@ -251,7 +251,7 @@ static void socket_connect(struct socket *s, struct socket *listening)
 
 	there->owner = listening->owner;
 	there->peer = peer_of(process_now());
-	there->peer_group = process_now()->group;
+	there->peer_group = process_now()->gid;
 	there->peer_process = process_now();
 	there->asks_senders = listening->asks_senders;
 	there->connected = s->connected = there->not_accepted = true;
@@ -332,7 +332,7 @@ int port_listen(int fd, unsigned int waiting)
 	s->listening = true;
 	s->most_waiting = waiting;
 	s->owner = peer_of(process_now());
-	s->owner_group = process_now()->group;
+	s->owner_group = process_now()->gid;
 	return (int)machine_result(0);
 }
 

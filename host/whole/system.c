@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "host/whole/files.h"
+#include "host/whole/group.h"
 #include "host/whole/programs.h"
 #include "lib/port/limit.h"
 #include "lib/port/signal.h"
@@ -176,7 +177,9 @@ int port_spawn(const struct port_program *program)
 
 /* ---- the kernel's own files ---- */
 
-/* There are none but these. The machine has no control groups. */
+#define TEXT_BYTES 512u
+
+/* Those that are always there. group.c has the others. */
 static const struct {
 	const char *path, *text;
 } system_files[] = {
@@ -187,24 +190,31 @@ static const struct {
 
 struct fd_system {
 	struct description d;
-	const char *text;
+	char path[128], text[TEXT_BYTES]; /* as of its first byte's read */
 };
 static const struct kind system_kind = { "system", NULL, NULL };
+
+/* false: there is no such file. */
+static bool system_look(const char *path, char text[TEXT_BYTES])
+{
+	for (u32 i = 0; i < sizeof(system_files) / sizeof(system_files[0]); i++)
+		if (strcmp(system_files[i].path, path) == 0)
+			return snprintf(text, TEXT_BYTES, "%s", system_files[i].text) > 0;
+	return group_text(process_now(), path, text, TEXT_BYTES);
+}
 
 int port_system_open(const char *path)
 {
 	int err = machine_call(CALL_SYSTEM_OPEN), fd;
+	char text[TEXT_BYTES];
 	struct fd_system *s;
-	u32 i = 0;
 
 	if (err)
 		return err;
-	while (i < 3 && strcmp(system_files[i].path, path) != 0)
-		i++;
-	if (i == 3)
+	if (strlen(path) >= sizeof(s->path) || !system_look(path, text))
 		return (int)machine_result(-ENOENT);
 	s = description_new(&system_kind, sizeof(*s));
-	s->text = system_files[i].text;
+	strcpy(s->path, path);
 	fd = fd_new(process_now(), &s->d);
 	if (fd < 0)
 		description_put(&s->d);
@@ -219,6 +229,8 @@ int64_t port_system_read(int fd, void *to, size_t bytes, uint64_t offset)
 
 	if (err || !s)
 		return err ? err : -EBADF;
+	if (offset == 0)
+		system_look(s->path, s->text);
 	all = strlen(s->text);
 	if (offset >= all)
 		return machine_result(0);
