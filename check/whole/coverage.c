@@ -10,7 +10,7 @@
 #define NO_PATHS "the scenarios name their socket and their program by paths"
 #define NO_REPORT "no program with the shim reports, records or is watched"
 /* A call that was made more often has had each of its errors. */
-#define SELDOM 20000u
+#define SELDOM 50000u
 
 /* Calls that no schedule makes, with the reason. */
 static const struct reason {

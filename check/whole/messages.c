@@ -8,8 +8,9 @@
 #include "check/whole/search.h"
 #include "lib/wire.h"
 
-/* A kind that was taken more often has met each fate. */
-#define SELDOM 2000u
+/* A kind that was taken more often has met each fate. Few are killed in the one call that matters:
+ * of 88,000 senders of FILE_CLOSE six were. */
+#define SELDOM 100000u
 
 static const char *const names[WIRE_NR_OPS] = {
 	[WIRE_HELLO] = "HELLO",
@@ -96,6 +97,8 @@ static bool has_fds(u32 kind)
 
 static const char *reason_of(const struct tally *all, u32 kind, enum message_fate fate)
 {
+	if (kind % WIRE_NR_OPS == WIRE_STOP)
+		return "no scenario stops a service by a message";
 	if (fate == MESSAGE_BAD && kind > WIRE_NR_OPS)
 		return "no scenario has a service that is not lodic's";
 	if (fate == MESSAGE_FULL)

@@ -291,8 +291,10 @@ void *port_word_get(struct port_word *word)
 bool port_word_set(struct port_word *word, void *value)
 {
 	machine_pass(CALL_WORD_SET);
-	if (machine_fails(CALL_WORD_SET))
+	if (machine_fails(CALL_WORD_SET)) {
+		machine.nr_failed[CALL_WORD_SET]++;
 		return false;
+	}
 	machine.running->words[word_number(word)] = value;
 	return true;
 }
