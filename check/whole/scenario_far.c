@@ -19,6 +19,8 @@
 /* Of these servers the first file is a big one, so that the service has holds of it. */
 #define BIG_SERVERS 3u
 #define MOST_OPEN 6u
+/* As systems.c has it: workers that a silent server keeps. */
+#define LOOKS_EACH 2u
 /* Half of the reads are for files that may be silent, and each has 32 blocks: here others have room
  * beside them. */
 #define ROOMY_BYTES ((u64)6 << 20)
@@ -90,7 +92,7 @@ static void servers_run(void *arg)
 			server_silence(server, what < 3);
 		if (!far.quiet && machine_draw(4) == 0)
 			servers_end_service();
-		for (u32 k = machine_draw(5); k > 0; k--)
+		for (u32 k = machine_draw(6); k > 0; k--)
 			ns *= 10;
 		task_wait(NULL, machine.now_ns + ns);
 	}
@@ -425,6 +427,7 @@ void scenario_far(void)
 	}
 	world.adjust = far_adjust;
 	world.servers = true;
+	machine.most_looks = LOOKS_EACH;
 	far_start("servers", servers_run, 5 + machine_draw(20), false);
 	for (u32 i = 1 + machine_draw(4); i > 0; i--)
 		far_start("farer", farer_run, 5 + machine_draw(30), true);

@@ -190,6 +190,7 @@ struct machine {
 	/* What this machine does not have: leases, reads under way. */
 	bool no_leases, no_reads;
 	u32 most_watches; /* of an instance; 0: any number */
+	u32 most_looks; /* of a process, at files of one silent server; 0: any number */
 	u64 nr_called[NR_CALLS];
 	u64 nr_failed[NR_CALLS]; /* by FAULT_ERRNO */
 	u64 nr_failed_by[NR_CALLS][CALL_MOST_ERRNOS];

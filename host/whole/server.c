@@ -31,12 +31,33 @@ void server_silence(u32 server, bool silent)
 	reads_answered(server);
 }
 
+static bool server_is_look(const struct task *t)
+{
+	return t->call == CALL_LOOK || t->call == CALL_REOPEN_AT_ONCE;
+}
+
+/* The running task is about to wait for it. Others of its process may wait, too. */
+static void server_keeps(u32 server)
+{
+	const struct task *me = machine.running;
+	u32 nr = 1;
+
+	machine_note("%s waits for server %u", call_names[me->call], server);
+	if (machine.most_looks == 0 || !server_is_look(me))
+		return;
+	for (const struct task *t = servers[server].waiters.first; t; t = t->next_on)
+		nr += t->process == me->process && server_is_look(t);
+	if (nr > machine.most_looks)
+		machine_fail("%s has %u threads that look at files of silent server %u",
+		             me->process->name, nr, server);
+}
+
 void server_ask(const struct inode *inode)
 {
 	u32 server = inode->server;
 
 	if (server_is_silent(server))
-		machine_note("%s waits for server %u", call_names[machine.running->call], server);
+		server_keeps(server);
 	while (server_is_silent(server))
 		task_wait(&servers[server].waiters, NS_NEVER);
 }
