@@ -136,6 +136,11 @@ static void heir_run(void *arg)
 	port_close(h.socket);
 }
 
+bool world_is_heir(const struct process *process)
+{
+	return strncmp(process->name, "heir", 4) == 0;
+}
+
 struct process *world_heir(void)
 {
 	struct process *p = process_start("heir", WORLD_USER, heir_run, NULL);

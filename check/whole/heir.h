@@ -6,5 +6,6 @@
 #include "check/whole/world.h"
 
 struct process *world_heir(void);
+bool world_is_heir(const struct process *process);
 
 #endif

@@ -74,13 +74,13 @@ static void takeover_taking(void)
 	machine_yield();
 }
 
-/* Is there a service besides, which may be about to take over? */
+/* Is there a service besides, or an heir? It may have the place, or get it. */
 static bool takeover_any_other(const struct process *one)
 {
 	for (u32 i = 0; i < machine.nr_processes; i++) {
 		const struct process *p = &machine.processes[i];
 
-		if (world_is_service(p) && !p->dead && p != one)
+		if ((world_is_service(p) || world_is_heir(p)) && !p->dead && p != one)
 			return true;
 	}
 	return false;
