@@ -305,7 +305,11 @@ def check_checker(check):
         check.count(0, 1)
         check.fail("checker", f"{program} is not there: the build `gcc` makes it")
         return
-    check_searches(check, program, "each", SCHEDULES)
+    # Weak memory with movers has a search of its own, with more schedules.
+    for memory in ("sc", "tso", "pso"):
+        check_searches(check, program, f"each, {memory}", SCHEDULES, "--memory", memory)
+    check_searches(check, program, "each, weak, without movers", SCHEDULES,
+                   "--memory", "weak", "--no-movers")
     check_searches(check, program, "each, weak, with movers", SCHEDULES_WEAK,
                    "--memory", "weak", "--movers")
     check_searches(check, program, "each, flipped", SCHEDULES_FLIPPED,
