@@ -92,7 +92,7 @@ static void servers_run(void *arg)
 			server_silence(server, what < 3);
 		if (!far.quiet && machine_draw(4) == 0)
 			servers_end_service();
-		for (u32 k = machine_draw(6); k > 0; k--)
+		for (u32 k = machine_draw(5); k > 0; k--)
 			ns *= 10;
 		task_wait(NULL, machine.now_ns + ns);
 	}
