@@ -191,7 +191,7 @@ int files_open(struct inode *inode, u32 mode)
 	return fd;
 }
 
-static int files_open_as(const char *path, u32 mode, bool waits)
+int files_open_as(const char *path, u32 mode, bool waits)
 {
 	struct inode *inode = files_find(path);
 
@@ -427,7 +427,7 @@ int64_t port_read(int fd, void *to, size_t bytes, uint64_t offset)
 	return got;
 }
 
-static void inode_resize(struct inode *inode, u64 bytes)
+void inode_resize(struct inode *inode, u64 bytes)
 {
 	inode->data = realloc(inode->data, bytes + 1);
 	if (!inode->data)
@@ -437,7 +437,7 @@ static void inode_resize(struct inode *inode, u64 bytes)
 	inode->bytes = bytes;
 }
 
-static void inode_write(struct inode *inode, const void *from, u64 bytes, u64 offset)
+void inode_write(struct inode *inode, const void *from, u64 bytes, u64 offset)
 {
 	if (offset + bytes > inode->bytes)
 		inode_resize(inode, offset + bytes);
@@ -474,7 +474,7 @@ int port_truncate(int fd)
 	return (int)machine_result(0);
 }
 
-static int files_remove(const char *path)
+int files_remove(const char *path)
 {
 	int place = files_place(path), err = files_may(path, PORT_MAY_WRITE);
 
@@ -491,7 +491,7 @@ int port_remove(const char *path)
 	return err ? err : (int)machine_result(files_remove(path));
 }
 
-static int files_rename(const char *from, const char *to)
+int files_rename(const char *from, const char *to)
 {
 	int place = files_place(from), there = files_place(to);
 	int err = files_may(from, PORT_MAY_WRITE);
@@ -523,108 +523,4 @@ int port_make_folder(const char *path)
 		err = files_make(path, PORT_FILE_FOLDER, process_now()->uid, 0700,
 		                 &inode);
 	return (int)machine_result(err);
-}
-
-/* ---- what other programs do ---- */
-
-int program_open(const char *path, u32 mode)
-{
-	machine_yield();
-	return files_open_at(path, mode);
-}
-
-int program_open_to_write(const char *path)
-{
-	machine_yield();
-	machine_note("opens %s to write", path);
-	return files_open_at(path, PORT_MAY_WRITE);
-}
-
-int program_try_to_write(const char *path)
-{
-	machine_yield();
-	machine_note("tries to open %s to write", path);
-	return files_open_as(path, PORT_MAY_WRITE, false);
-}
-
-void program_write(int fd, u64 offset, const void *from, u64 bytes)
-{
-	machine_yield();
-	inode_write(fd_file_of(fd)->inode, from, bytes, offset);
-	machine_note("writes %llu bytes at %llu", (unsigned long long)bytes,
-	             (unsigned long long)offset);
-}
-
-void program_cut(int fd, u64 bytes)
-{
-	machine_yield();
-	inode_resize(fd_file_of(fd)->inode, bytes);
-	watches_tell(fd_file_of(fd)->inode, PORT_NEWS_BYTES);
-	machine_note("cuts the file to %llu bytes", (unsigned long long)bytes);
-}
-
-int program_cut_unheard(const char *path, u64 bytes, bool rights)
-{
-	struct inode *inode;
-
-	machine_yield();
-	inode = files_find(path);
-	if (!inode)
-		return -ENOENT;
-	inode_resize(inode, bytes);
-	watches_tell(inode, PORT_NEWS_BYTES | (rights ? PORT_NEWS_RIGHTS : 0));
-	machine_note("cuts %s to %llu bytes, and breaks no lease", path,
-	             (unsigned long long)bytes);
-	return 0;
-}
-
-int program_remove(const char *path)
-{
-	machine_yield();
-	machine_note("removes %s", path);
-	return files_remove(path);
-}
-
-int program_rename(const char *from, const char *to)
-{
-	machine_yield();
-	machine_note("renames %s to %s", from, to);
-	return files_rename(from, to);
-}
-
-int program_set_rights(const char *path, u32 rights)
-{
-	struct inode *inode = files_find(path);
-
-	if (!inode)
-		return -ENOENT;
-	if (process_now()->uid != 0 && process_now()->uid != inode->uid)
-		return -EPERM;
-	inode->rights = rights;
-	watches_tell(inode, PORT_NEWS_RIGHTS);
-	return 0;
-}
-
-static struct inode *program_make(const char *path, enum port_file_kind kind, u32 uid,
-                                  u32 rights)
-{
-	struct inode *inode;
-	int err = files_make(path, kind, uid, rights, &inode);
-
-	if (err)
-		machine_fail("%s: %s", path, strerror(-err));
-	return inode;
-}
-
-struct inode *program_make_folder(const char *path, u32 uid, u32 rights)
-{
-	return program_make(path, PORT_FILE_FOLDER, uid, rights);
-}
-
-struct inode *program_make_file(const char *path, u32 uid, u32 rights, u64 bytes)
-{
-	struct inode *inode = program_make(path, PORT_FILE_REGULAR, uid, rights);
-
-	inode_resize(inode, bytes);
-	return inode;
 }

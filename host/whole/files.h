@@ -81,6 +81,12 @@ u64 inode_read(const struct inode *inode, void *to, u64 bytes, u64 offset);
 /* A description of it for the running task's process. A number, or -EMFILE. */
 int files_open(struct inode *inode, u32 mode);
 struct fd_file *fd_file_of(int fd);
+/* A new description of what stands at path; waits: for leases that others have. */
+int files_open_as(const char *path, u32 mode, bool waits);
+int files_remove(const char *path);
+int files_rename(const char *from, const char *to);
+void inode_resize(struct inode *inode, u64 bytes);
+void inode_write(struct inode *inode, const void *from, u64 bytes, u64 offset);
 /* All files, names and descriptions are forgotten. */
 void files_begin(void);
 

@@ -30,6 +30,8 @@
 
 #define NS_NEVER UINT64_MAX
 #define NS_PER_US ((u64)1000)
+/* A call takes so long at most, if nothing delays it. */
+#define CALL_NS 4000u
 #define MACHINE_MOST_PROCESSES 128u
 #define MACHINE_MOST_TASKS 512u
 #define MACHINE_MOST_FDS 256u
@@ -148,7 +150,7 @@ struct process {
 	struct waiters ended; /* who waits for its death */
 	struct description *breaks; /* port_breaks() */
 	bool break_any; /* a signal waits for whichever thread asks first */
-	struct fd_process *watched; /* by descriptors (socket.c) */
+	struct fd_process *watched; /* by descriptors (fd_process.c) */
 };
 
 enum fault {
@@ -225,6 +227,8 @@ bool machine_draws(enum fault fault);
 
 /* Before each access of shared memory. */
 void machine_step(void);
+/* A step, of which a run has so many at most. */
+void machine_count(void);
 /* Others may run now. */
 void machine_yield(void);
 /* A call of the door begins: time passes, others run, somebody may die. Returns 0, or an errno of
@@ -310,8 +314,10 @@ void mark_end(struct task *task);
 void leases_end(struct task *task);
 /* memory.c: how long the close of this descriptor takes passes, as it frees memory. */
 void memory_frees(const struct description *d);
-/* socket.c: it is dead, for those that have a descriptor of it. */
+/* fd_process.c: it is dead, for those that have a descriptor of it. */
 void process_watched(struct process *process);
+/* A new descriptor of it; or -errno. */
+int process_watch(struct process *process);
 
 /* ---- descriptors (fd.c) ---- */
 

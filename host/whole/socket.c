@@ -4,72 +4,12 @@
 #include <string.h>
 
 #include "host/whole/files.h"
-#include "host/whole/machine.h"
+#include "host/whole/socket.h"
 #include "lib/port/guest.h"
 #include "lib/port/listen.h"
 
-/* What a message shows that came while nobody asked for its sender. SCM_CREDENTIALS are there all
- * the same: no process, and the user of those who have no number here. */
-#define NOBODY ((struct port_peer){ .pid = 0, .uid = 65534 })
 /* How many messages wait at one side: few, so that they are soon too many. */
 #define MOST_MESSAGES 16u
-
-struct message {
-	struct message *next;
-	size_t bytes;
-	struct description *fds[PORT_MOST_FDS];
-	u32 nr_fds;
-	struct message_name name;
-	u64 sent_ns;
-	struct port_peer sender; /* as the kernel has noted it; or NOBODY */
-	u8 data[];
-};
-
-struct socket {
-	struct description d;
-	struct socket *other; /* NULL: it is not connected, or the other side has gone */
-	bool connected, deaf; /* it was once; port_stop_receiving() */
-	bool asks_senders, not_accepted;
-	bool ended; /* with its process */
-	bool reset; /* the other side has gone and left messages unread; told once, and first */
-	struct message *first;
-	u32 nr_messages;
-	struct messages messages;
-	struct port_peer owner, peer; /* by whom the two sides were connected */
-	u32 owner_group, peer_group;
-	struct process *peer_process;
-	/* Listening. */
-	bool listening;
-	u32 most_waiting, nr_waiting;
-	struct socket *waiting; /* accepted next, and those behind it */
-	struct socket *next_waiting;
-	struct inode *at; /* NULL: it has no path */
-};
-
-/* A connection has the effective user, as connect() and listen() found it. */
-static struct port_peer peer_of(const struct process *p)
-{
-	return (struct port_peer){ .pid = (int)p->number, .uid = p->uid };
-}
-
-/* A message has the real one. */
-static struct port_peer sender_of(const struct process *p)
-{
-	return (struct port_peer){ .pid = (int)p->number, .uid = p->real_uid };
-}
-
-/* A process of another space has no number here. */
-static bool peer_is_here(const struct port_peer *peer)
-{
-	return peer->pid != 0 && machine.processes[peer->pid - 1].pid_space ==
-	                                 process_now()->pid_space;
-}
-
-static struct port_peer peer_seen(const struct port_peer *peer)
-{
-	return (struct port_peer){ .pid = peer_is_here(peer) ? peer->pid : 0,
-		                   .uid = peer->uid };
-}
 
 static unsigned int socket_ready(const struct description *d)
 {
@@ -150,7 +90,7 @@ static void socket_end(struct description *d)
 
 static const struct kind socket_kind = { "socket", socket_ready, socket_end };
 
-static struct socket *socket_of(int fd)
+struct socket *socket_of(int fd)
 {
 	return fd_of(fd, &socket_kind);
 }
@@ -409,6 +349,17 @@ static struct message_name socket_sends(int fd, const void *message, size_t byte
 	return name;
 }
 
+/* A guest's program may close a descriptor meanwhile. */
+static bool socket_may_send(const int *fds, unsigned int nr)
+{
+	while (nr > 0 && fd_get(fds[nr - 1]))
+		nr--;
+	if (nr > 0 && !process_now()->images[IMAGE_GUEST])
+		machine_fail("%s sends descriptor %d, which is not open", process_now()->name,
+		             fds[nr - 1]);
+	return nr == 0;
+}
+
 int port_send(int fd, const void *message, size_t bytes, const int *fds,
               unsigned int nr_fds)
 {
@@ -432,10 +383,8 @@ int port_send(int fd, const void *message, size_t bytes, const int *fds,
 		messages_fate(name.kind, MESSAGE_FULL);
 		return (int)machine_result(-EAGAIN);
 	}
-	for (unsigned int i = 0; i < nr_fds; i++)
-		if (!fd_get(fds[i]))
-			machine_fail("%s sends descriptor %d, which is not open",
-			             process_now()->name, fds[i]);
+	if (!socket_may_send(fds, nr_fds))
+		return (int)machine_result(-EBADF);
 	m = message_new(message, bytes);
 	m->name = name;
 	m->sent_ns = machine.now_ns;
@@ -446,7 +395,7 @@ int port_send(int fd, const void *message, size_t bytes, const int *fds,
 	}
 	/* The kernel notes it where one of both sides asks, and while nobody has accepted. */
 	m->sender = to->asks_senders || s->asks_senders || to->not_accepted
-	                    ? sender_of(process_now())
+	                    ? peer_sender_of(process_now())
 	                    : NOBODY;
 	for (end = &to->first; *end; end = &(*end)->next)
 		;
@@ -551,90 +500,4 @@ int port_stop_receiving(int fd)
 	s->deaf = true;
 	description_changed(&s->d);
 	return (int)machine_result(0);
-}
-
-/* ---- who is at the other end ---- */
-
-int port_ask_senders(int fd)
-{
-	int err = machine_call(CALL_ASK_SENDERS);
-	struct socket *s = socket_of(fd);
-
-	if (err || !s)
-		return err ? err : -EBADF;
-	s->asks_senders = true;
-	return (int)machine_result(0);
-}
-
-int port_peer(int fd, struct port_peer *ret)
-{
-	struct socket *s;
-
-	machine_pass(CALL_PEER);
-	s = socket_of(fd);
-	if (!s)
-		return -EBADF;
-	*ret = peer_seen(s->connected ? &s->peer : &s->owner);
-	return (int)machine_result(0);
-}
-
-bool port_peer_has_group(int fd, uint32_t group)
-{
-	struct socket *s;
-
-	machine_pass(CALL_PEER_HAS_GROUP);
-	s = socket_of(fd);
-	return machine_result(s && s->connected && s->peer_group == group &&
-	                      !machine_fails(CALL_PEER_HAS_GROUP));
-}
-
-/* Input, once the process is dead and its descriptors are closed. */
-struct fd_process {
-	struct description d;
-	struct process *process;
-	struct fd_process *next; /* of the same process */
-};
-
-static unsigned int fd_process_ready(const struct description *d)
-{
-	return ((const struct fd_process *)d)->process->closed ? PORT_INPUT : 0;
-}
-
-static void fd_process_end(struct description *d)
-{
-	struct fd_process **at = &((struct fd_process *)d)->process->watched;
-
-	while (*at != (struct fd_process *)d)
-		at = &(*at)->next;
-	*at = (*at)->next;
-}
-
-static const struct kind process_kind = { "process", fd_process_ready, fd_process_end };
-
-void process_watched(struct process *process)
-{
-	for (struct fd_process *p = process->watched; p; p = p->next)
-		description_changed(&p->d);
-}
-
-int port_peer_process(int fd)
-{
-	int err = machine_call(CALL_PEER_PROCESS), number;
-	struct socket *s = socket_of(fd);
-	struct fd_process *p;
-
-	if (err || !s)
-		return err ? err : -EBADF;
-	if (!s->connected || s->peer_process->dead)
-		return (int)machine_result(-ESRCH);
-	if (!peer_is_here(&s->peer))
-		return (int)machine_result(-EINVAL);
-	p = description_new(&process_kind, sizeof(*p));
-	p->process = s->peer_process;
-	p->next = p->process->watched;
-	p->process->watched = p;
-	number = fd_new(process_now(), &p->d);
-	if (number < 0)
-		description_put(&p->d);
-	return (int)machine_result(number);
 }
