@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Builds all of lodic for arm64 with a cross compiler, and runs core's unit tests under qemu-user.
+Schedules of the whole product must be the same there as here. The build for here is without
+optimization, and its addresses change or stay.
 
     arm64_check.py --build DIR
 
@@ -11,6 +13,7 @@ it cannot run here, and a line says why.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -25,6 +28,7 @@ import apt_sources
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SKIP = 77
 BUILD_S, TEST_S, START_S = 1800, 300, 60
+SCHEDULES, SEARCH_S = 500, 1200 # as tools/check.py compares
 CROSS = "aarch64-linux-gnu"
 QEMU = "qemu-aarch64"
 NEEDED = {f"{CROSS}-gcc": f"gcc-{CROSS}", QEMU: "qemu-user", "mmdebstrap": "mmdebstrap",
@@ -156,6 +160,32 @@ def read_by_lock(build, root):
     return done.stdout.strip()
 
 
+def schedules_hash(*command):
+    """Of schedules of the whole product, which must break no rule."""
+    done = run(*command, "--schedules", SCHEDULES, "--json", seconds=SEARCH_S)
+    if done.returncode:
+        raise Failed(f"{command[0]}: schedules of the whole product fail:\n{done.stdout[-3000:]}")
+    return json.loads(done.stdout[done.stdout.index("{"):])["hash"]
+
+
+def same_schedules(folder, root):
+    """The hash that both machines' builds give."""
+    here = folder / "here"
+    done = run("sh", ROOT / "tools" / "setup.sh", here, "-Dbuildtype=debug", "-Dtests=enabled",
+               "-Ddebug_checks=true", cwd=ROOT)
+    if not done.returncode:
+        done = run("ninja", "-C", here, "-j", min(2, os.cpu_count()), "lodic-whole")
+    if done.returncode:
+        raise Failed(f"the build for this machine fails:\n{done.stdout[-3000:]}")
+    program = here / "lodic-whole"
+    hashes = {"arm64": schedules_hash(QEMU, "-L", root, folder / "build" / "lodic-whole"),
+              "here": schedules_hash(program),
+              "here, at fixed addresses": schedules_hash("setarch", "-R", program)}
+    if len(set(hashes.values())) != 1:
+        raise Failed(f"schedules of the whole product differ: {hashes}")
+    return hashes["arm64"]
+
+
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -179,6 +209,8 @@ def main():
         passed, skipped = unit_tests(build, root)
         print(f"  ok  {len(TESTS)} unit tests: {passed} cases pass, {skipped} are skipped")
         print(f"  ok  a program reads through a service with lock: {read_by_lock(build, root)}")
+        print(f"  ok  {SCHEDULES} schedules of the whole product are the same on arm64 and here: "
+              f"{same_schedules(folder, root)}")
         for what, names in LEFT_OUT.items():
             print(f"  --  qemu-user has no {what}. Left out: {names}")
     except (Failed, subprocess.TimeoutExpired) as err:
