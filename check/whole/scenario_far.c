@@ -34,6 +34,7 @@ static struct {
 	bool promised, promised_all, quiet, few_watches;
 	u32 keep_ms;
 	u64 cache_bytes;
+	struct process *hogger; /* NULL: there is none */
 	char paths[FAR_FILES][16];
 } far;
 
@@ -98,6 +99,10 @@ static void servers_run(void *arg)
 	}
 	servers_all(false);
 	machine.most_watches = 0;
+	/* It silences servers, too, and may die before they answer again. */
+	while (far.hogger && !far.hogger->dead)
+		task_wait(NULL, machine.now_ns + NS_PER_S / 10);
+	servers_all(false);
 }
 
 /* ---- who has files of servers ---- */
@@ -399,12 +404,14 @@ static void keeper_run(void *arg)
 	settle_given_back_but(&before, *world_closed());
 }
 
-static void far_start(const char *name, void (*run)(void *arg), u32 nr_rounds, bool mortal)
+static struct process *far_start(const char *name, void (*run)(void *arg), u32 nr_rounds,
+                                 bool mortal)
 {
 	struct process *p = process_start(name, WORLD_USER, run, (void *)(uintptr_t)nr_rounds);
 
 	p->mortal = mortal;
 	settle_expect(p);
+	return p;
 }
 
 void scenario_far(void)
@@ -434,7 +441,7 @@ void scenario_far(void)
 	for (u32 i = machine_draw(8); i > 0; i--)
 		far_start("asker", asker_run, 5 + machine_draw(20), true);
 	if (machine_draw(2))
-		far_start("hogger", hogger_run, 1 + machine_draw(3), true);
+		far.hogger = far_start("hogger", hogger_run, 1 + machine_draw(3), true);
 	if (far.few_watches)
 		far_start("keeper", keeper_run, 5 + machine_draw(10), true);
 	for (u32 i = machine_draw(3); i > 0; i--)
