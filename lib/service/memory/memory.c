@@ -234,9 +234,11 @@ u32 memory_quota(const struct memory *s)
 	return s->quota;
 }
 
-void memory_free(struct memory *s)
+void memory_free(struct memory *s, bool in_use)
 {
 	port_free(s->arena.contexts);
+	if (in_use)
+		return;
 	memory_free_shared(&s->control);
 	memory_free_shared(&s->data);
 	memory_free_shared(&s->shared);

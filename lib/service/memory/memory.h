@@ -11,7 +11,8 @@ struct cgroup;
 /* Makes the arena. -ENOMEM and what port_memory_file() and port_map() say; ret_why then says what
  * the user can do. */
 int memory_make(struct memory *s, const char **ret_why);
-void memory_free(struct memory *s);
+/* in_use: a read may still go there. What readers map ends with the process then. */
+void memory_free(struct memory *s, bool in_use);
 /* How many entries a context may pin. */
 u32 memory_quota(const struct memory *s);
 /* A context's memory, mapped here. ret_reader_fd is for its reader. ret_fd stays here, for

@@ -164,9 +164,7 @@ static void service_end(struct service *s)
 	tier_fini(&s->tiers);
 	holds_fini(&s->holding);
 	files_fini(&s->files);
-	if (!fill_is_busy(
-		    &s->frames)) /* else a worker is stuck, and may still read into it */
-		memory_free(&s->memory);
+	memory_free(&s->memory, fill_is_busy(&s->frames)); /* a worker may be stuck */
 	accept_end(&s->clients);
 	service_close(&s->signals);
 	service_close_events(&s->base);
