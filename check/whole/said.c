@@ -57,3 +57,9 @@ void said_tier(const struct look_tier *tier)
 		             (unsigned long long)tier->free_frames,
 		             (unsigned long long)tier->holds);
 }
+
+void said_few_files(int why)
+{
+	if (why == -ENFILE && lodic_reason(why) == LODIC_REASON_FILES)
+		machine_fail("the service has room for more files, and says that it has not");
+}

@@ -12,6 +12,8 @@ void said_pin(int err);
 void said_ready(int ready);
 /* A request of an administrator: a service of this version answers as lib/wire.h says. */
 void said_look(int err);
+/* lodic_file_cached()'s result, where the service holds fewer files than its setting. */
+void said_few_files(int why);
 /* A record of LOOK_TIERS. */
 void said_tier(const struct look_tier *tier);
 

@@ -9,6 +9,7 @@
  */
 #include <stdio.h>
 
+#include "check/whole/said.h"
 #include "check/whole/scenarios.h"
 #include "check/whole/settle.h"
 #include "check/whole/world_files.h"
@@ -217,8 +218,10 @@ static void asker_run(void *arg)
 
 		if (world_attach(&lodic) == 0) {
 			if (world_open(lodic, world_paths[machine_draw(WORLD_FILES)],
-			               &open))
+			               &open)) {
+				said_few_files(lodic_file_cached(open.file));
 				world_close(&open);
+			}
 			lodic_detach(lodic);
 		}
 		port_sleep((1 + machine_draw(500)) * NS_PER_MS);

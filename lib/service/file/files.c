@@ -377,21 +377,22 @@ static struct held_file *files_find_free(struct files *s)
 }
 
 /* A slot for the file that p has found. In a crowd a file that no client has open goes for it,
- * and p->fd takes its number. NULL: there is no slot, or no such file. */
-static struct held_file *files_find_room(struct files *s, struct passed_file *p)
+ * and p->fd takes its number. Else the reason: there is no slot, or no such file. */
+static int files_find_room(struct files *s, struct passed_file *p, struct held_file **ret)
 {
 	int low;
 
 	if (service_is_crowded(p->fd)) {
 		if (!files_make_room(s))
-			return NULL;
+			return reason_encode(LODIC_REASON_DESCRIPTORS);
 		low = port_dup(p->fd);
 		if (low >= 0) {
 			files_close_fd(s, p->local, 0, &p->fd);
 			p->fd = low;
 		}
 	}
-	return files_find_free(s);
+	*ret = files_find_free(s);
+	return *ret ? 0 : reason_encode(LODIC_REASON_FILES);
 }
 
 static int files_admit(struct files *s, struct held_file *f, struct passed_file *p)
@@ -458,10 +459,9 @@ static int files_find_or_admit(struct files *s, struct passed_file *p, u64 cpu,
 		f = NULL;
 	}
 	if (!f) {
-		f = files_find_room(s, p);
-		if (!f)
-			return reason_encode(LODIC_REASON_FILES);
-		err = files_admit_or_make_room(s, f, p);
+		err = files_find_room(s, p, &f);
+		if (!err)
+			err = files_admit_or_make_room(s, f, p);
 		if (err)
 			return err;
 	}
