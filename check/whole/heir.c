@@ -90,8 +90,10 @@ static void heir_checks(const struct heir *h, u32 op)
 			continue;
 		if (op == WIRE_HAND_FILE && !(mode & PORT_NAMES_ONLY))
 			machine_fail("a successor is given a right to read a file");
-		/* Behind these two come counters, which readers may write to. */
-		if (op == WIRE_HAND_ARENA && i < 2 && (mode & PORT_MAY_WRITE))
+		/* Behind these two come counters, which readers may write to. Where the service
+		 * could not open them again, its own descriptor goes, and the seal must do. */
+		if (op == WIRE_HAND_ARENA && i < 2 && (mode & PORT_MAY_WRITE) &&
+		    machine.nr_failed[CALL_MEMORY_AGAIN] == 0)
 			machine_fail(
 				"a successor is given a right to write to the cache");
 	}

@@ -33,6 +33,14 @@ static void takeover_adjust(struct service_options *options)
 	options->place.idle_exit_ms = IDLE_MS;
 }
 
+/* Of all calls only those that send something fail. */
+static void takeover_mute(void)
+{
+	world_no_faults();
+	machine.fault_call = CALL_SEND;
+	machine.rate[FAULT_ERRNO] = 2u << machine_draw(5);
+}
+
 static void takeover_sleep(u64 ns)
 {
 	task_wait(NULL, machine.now_ns + ns);
@@ -64,6 +72,14 @@ static void takeover_taking(void)
 		if (old)
 			process_signal(old, SIGNAL_END);
 		process_stop_for(self, ns % (PAUSE_MS * NS_PER_MS));
+		break;
+	case 7: /* it has begun to end, and stands still for longer than the answer is awaited */
+		serving_disturbed();
+		if (!old)
+			break;
+		process_signal(old, SIGNAL_END);
+		takeover_sleep(machine_draw(300) * NS_PER_US);
+		process_stop_for(old, SILENT_MS * NS_PER_MS);
 		break;
 	case 6:
 		serving_disturbed();
@@ -214,6 +230,8 @@ void scenario_takeover(void)
 		world_calm();
 	else if (machine_draw(2))
 		machine.longest_ns = 100 * NS_PER_MS;
+	else if (machine_draw(2))
+		takeover_mute();
 	for (u32 i = 1 + machine_draw(3); i > 0; i--)
 		world_reader(50 + machine_draw(200));
 	if (machine_draw(2))

@@ -22,6 +22,7 @@
 #define MIB ((u64)1 << 20)
 #define FEW_BLOCKS 20u
 #define SILENT_MS 50u
+#define CROWD 40u /* more than EVENTS_PER_TURN (lib/service/loop/service.c) */
 #define IDLE_MS 1600u /* time enough for a slow machine to connect */
 #define TEST_SECONDS 120
 /* For what must happen; a mutant is not waited for. */
@@ -158,6 +159,42 @@ static void resize_waits_for_a_successor_that_has_the_socket(void **state)
 	test_bed_free(&b);
 }
 
+/* HO6: HANDED waits behind more events than a turn hears, of which one ends the service. A
+ * successor that had no answer in time serves, so path and lock stay. */
+static void successor_that_has_spoken_keeps_its_path(void **state)
+{
+	struct wire_caller first, crowd[CROWD];
+	struct test_bed b;
+	int lock;
+
+	(void)state;
+	test_bed_make_blocks(&b, MIB, FEW_BLOCKS);
+	for (u32 i = 0; i < CROWD; i++) {
+		caller_connect(&crowd[i], &b.service);
+		assert_int_equal(caller_ask(&crowd[i], WIRE_STAT, 0, 0, 0), 0);
+	}
+	assert_int_equal(caller_succeed(&first, &b.service), 0);
+	assert_int_equal(caller_ask(&first, WIRE_HAND_OVER, 0, 0, 0), 0);
+	drop_fds(&first);
+	test_service_freeze(&b.service);
+	kill(b.service.pid, SIGTERM);
+	for (u32 i = 0; i < CROWD; i++)
+		caller_send(&crowd[i], WIRE_STAT, 0, 0, 0, -1);
+	caller_send(&first, WIRE_HANDED, 0, 0, 0, -1);
+	kill(b.service.pid, SIGCONT);
+	assert_int_equal(caller_receive(&first), 0);
+	assert_int_equal(fixture_wait(b.service.pid), 0);
+	lock = caller_open_lock(&b.service, O_RDONLY);
+	assert_true(lock >= 0);
+	close(lock);
+	assert_int_equal(access(b.service.socket, F_OK), 0);
+	close(first.socket);
+	for (u32 i = 0; i < CROWD; i++)
+		close(crowd[i].socket);
+	assert_int_equal(test_service_start(&b.service), 0);
+	test_bed_free(&b);
+}
+
 static void stop_here(void *arg)
 {
 	(void)arg;
@@ -286,6 +323,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(successor_second_waits_for_the_first_ones_end),
 		cmocka_unit_test(successor_that_is_silent_loses_its_place),
 		cmocka_unit_test(successor_that_has_spoken_is_not_silent),
+		cmocka_unit_test(successor_that_has_spoken_keeps_its_path),
 		cmocka_unit_test(resize_waits_for_a_successor_that_has_the_socket),
 		cmocka_unit_test(successor_that_lost_its_place_does_not_serve),
 		cmocka_unit_test(successor_that_lost_its_place_does_not_serve_the_dead),

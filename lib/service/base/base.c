@@ -96,6 +96,11 @@ void service_stop(struct base *s)
 	s->stopping = true;
 }
 
+bool service_is_stopping(const struct base *s)
+{
+	return s->stopping;
+}
+
 u64 service_started_ns(const struct base *s)
 {
 	return s->started_ns;

@@ -75,6 +75,7 @@ void service_watch_no_more(struct base *s, int fd);
 int service_wake_fd(const struct base *s);
 /* The service ends after this turn. */
 void service_stop(struct base *s);
+bool service_is_stopping(const struct base *s);
 u64 service_started_ns(const struct base *s);
 /* Closes *fd if it is open, and makes it -1. It leads to no file of a client (worker_close()). */
 void service_close(int *fd);

@@ -197,18 +197,22 @@ u32 client_drain(struct clients *s, int socket)
 /* HO7: it finds this answer before the end of the channel, however late it wakes up, and even if
  * this service has ended by then. Without it a hang-up looks like this service's death, and the
  * successor would serve. */
-static void client_dismiss(struct clients *s, const struct client *c)
+int client_dismiss(struct clients *s)
 {
 	const struct wire_reply farewell = { .error = -ECANCELED };
+	int err = wire_send(s->successor->socket, &farewell, sizeof(farewell), NULL, 0);
 
-	(void)wire_send(c->socket, &farewell, sizeof(farewell), NULL, 0);
-	s->successor = NULL; /* HO3 */
+	if (!err)
+		s->successor = NULL; /* HO3 */
+	return err;
 }
 
 void client_hang_up(struct clients *s, struct client *c)
 {
+	if (s->successor == c && !service_is_stopping(s->base)) /* its end is no dismissal (HO6) */
+		(void)client_dismiss(s);
 	if (s->successor == c)
-		client_dismiss(s, c);
+		s->successor = NULL;
 	s->nr_silent += c->socket >= 0;
 	client_drain(s, c->socket);
 	service_close(&c->socket);

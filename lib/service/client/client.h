@@ -21,6 +21,8 @@ void client_idle_begin(struct clients *s);
 struct client *client_successor(const struct clients *s);
 /* It serves, or may serve: a hang-up takes nothing from it any more. */
 void client_successor_serves(struct clients *s);
+/* Tells the successor that it is none any more. An error: it is one still, and has not heard. */
+int client_dismiss(struct clients *s);
 /* The client's socket is readable. */
 void client_ready(struct clients *s, struct client *c);
 /* Takes what is unread out of the socket, and workers close its descriptors; to be called before

@@ -31,11 +31,15 @@ static bool hand_is_silent(const struct service *s, const struct client *c)
 	       port_ready(c->socket, PORT_INPUT) == 0;
 }
 
-/* HO7 */
+/* HO7: one that has the socket must hear of it first, or keeps its place. Else it would take the
+ * hang-up for this service's death, and serve. */
 static void hand_dismiss(struct service *s)
 {
 	struct client *c = client_successor(&s->clients);
+	int err = client_dismiss(&s->clients);
 
+	if (err && err != -ECONNRESET && c->had_place)
+		return;
 	service_say(&s->base, SERVICE_WARNING, "successor_lost",
 	            "process %d wanted to take over, and says nothing more", c->pid);
 	client_hang_up(&s->clients, c);
@@ -189,6 +193,22 @@ static int hand_end(struct service *s, struct client *c)
 	service_say(&s->base, SERVICE_INFO, "handed_over", "process %d has taken over",
 	            c->pid);
 	return 0;
+}
+
+/* What one that has the socket has said must be heard before the path goes: it may serve already.
+ * What it says from here on meets a reset (takeover_settle()). */
+void hand_stop(struct service *s)
+{
+	struct client *c = client_successor(&s->clients);
+
+	if (!c || !c->had_place)
+		return;
+	if (s->base.lent) { /* the path stays, so that the successor serves in any case */
+		s->base.succeeded = true;
+		return;
+	}
+	port_stop_receiving(c->socket);
+	client_ready(&s->clients, c);
 }
 
 static int hand_over(struct service *s, struct client *c, struct exchange *x)

@@ -25,5 +25,8 @@ bool hand_gives_way(struct service *s);
 /* Does a successor want to take over, and is it not silent? Then the service does not end because
  * it is idle. */
 bool hand_is_wanted(const struct service *s);
+/* The service ends. A successor that has the socket serves, if it has said so by now. Else it finds
+ * that the service before it has ended. */
+void hand_stop(struct service *s);
 
 #endif

@@ -19,6 +19,7 @@
 #include "lib/service/hold/holds.h"
 #include "lib/service/memory/memory.h"
 #include "lib/service/memory/nodes.h"
+#include "lib/service/succession/hand.h"
 #include "lib/service/succession/resize.h"
 #include "lib/service/tier/policy.h"
 #include "lib/service/tier/tier.h"
@@ -141,6 +142,7 @@ int service_make(const struct service *like, u64 cache_bytes,
 /* Undoes service_begin(), also one that failed half-way. */
 static void service_end(struct service *s)
 {
+	hand_stop(s);
 	socket_unlisten(&s->base);
 	holds_stop(&s->holding);
 	resize_stop(s);

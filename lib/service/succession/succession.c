@@ -59,7 +59,7 @@ static int succession_tell(struct succession *a, u32 op, u64 arg, int fd, u64 by
 
 	a->asked_ns = host_now_ns();
 	if (err)
-		return err == -EAGAIN ? -ETIMEDOUT : succession_verdict(a, err);
+		return succession_verdict(a, err);
 	if (port_wait(a->socket, PORT_INPUT, SUCCESSION_WAIT_MS) != 1)
 		return -ETIMEDOUT;
 	err = succession_verdict(a, succession_take(a, bytes));

@@ -25,7 +25,8 @@ int succession_begin(struct succession *a, const char *socket_path,
                      const char *lock_path);
 void succession_end(struct succession *a);
 /* The answer is in a->page, with nr_fds descriptors. bytes: of records behind it. -EBUSY: another
- * successor has the place, or the arena has gone. -ECONNRESET: the service has died. */
+ * successor has the place, or the arena has gone. -ECONNRESET: the service has died.
+ * -ETIMEDOUT: it may hear of this later. -EAGAIN: it does not. */
 int succession_ask(struct succession *a, u32 op, u64 arg, u64 bytes, u32 nr_fds);
 /* Lets the service know, if it has not heard for a while, that this one is at work. The answer
  * before that is lost. */

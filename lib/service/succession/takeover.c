@@ -40,6 +40,8 @@
 #define HANDED_NS (10000 * NS_PER_MS)
 /* Blocks copied, or files, between two looks at signals and revoked files. */
 #define LOOK_EACH 256u
+/* Between two looks at whether the old service has ended. */
+#define END_PAUSE_NS (5 * NS_PER_MS)
 
 struct taken_file {
 	u32 id, new_id; /* FILE_NONE: it is not there */
@@ -113,6 +115,7 @@ static const char *takeover_why(int err)
 		return "the other service is another user's, or its lock file cannot be "
 		       "opened; start the new one as it was started";
 	case -EPERM: return "the other service is another user's";
+	case -EAGAIN:
 	case -ETIMEDOUT: return "the other service does not answer";
 	case -EINTR: return "a signal came; the other service goes on";
 	default: return service_why("the other service: %s", strerror(-err));
@@ -357,11 +360,15 @@ static int takeover_plan(struct service *s, struct takeover *t)
 	return err;
 }
 
+static bool takeover_old_lives(const struct takeover *t)
+{
+	return host_load_acquire(&t->old.header->alive) == t->alive;
+}
+
 /* HO1: the look, after the copy. */
 static bool takeover_vouch(const struct takeover *t, u32 slot, u32 id)
 {
-	return file_proof_holds(&t->old.files[slot], id) &&
-	       host_load_acquire(&t->old.header->alive) == t->alive;
+	return file_proof_holds(&t->old.files[slot], id) && takeover_old_lives(t);
 }
 
 /* Where the block goes: to its tier, if the old service had two. */
@@ -477,23 +484,43 @@ int takeover_cache(struct service *s, struct takeover *t, const char **ret_why)
 
 /* ---- the end ---- */
 
+/* The old one has ended in order, by a signal or because it was idle: nobody finds its socket. By
+ * now another one may serve at that path. It has made a lock file of its own, because the old one
+ * removes its own last. */
+static bool takeover_path_is_gone(const struct service *s)
+{
+	struct port_file path;
+
+	return !s->base.lent && (port_look_at(s->base.socket_path, true, &path) != 0 ||
+	                         !socket_lock_is_current(&s->base));
+}
+
+/* After a reset: the old one removes its path soon, unless it goes on. The kernel marks a dead
+ * one's arena before it closes anything of its. */
+static void takeover_await_end(const struct service *s, const struct takeover *t)
+{
+	u64 end = host_now_ns() + LOOK_TIMEOUT_MS * NS_PER_MS;
+
+	while (takeover_old_lives(t) && !takeover_path_is_gone(s) && host_now_ns() < end)
+		port_sleep(END_PAUSE_NS);
+}
+
 /* HO7. The answer to HANDED says that the old one accepts nobody any more. If none comes, the old
- * one has died, or it hears of it later. If it refuses, it goes on, and keeps socket and lock. */
+ * one has died, or it hears of it later. If it refuses, or cannot be told, it goes on, and keeps
+ * socket and lock. */
 static int takeover_settle(struct service *s, struct takeover *t)
 {
 	int err = succession_ask(&t->old_service, WIRE_HANDED, 0, 0, 0);
-	struct port_file path;
 
-	/* It has ended in order, by a signal or because it was idle: nobody finds its socket. By
-	 * now another one may serve at that path. It has made a lock file of its own, because the
-	 * old one removes its own last. */
-	if (err == -ECONNRESET && !s->base.lent &&
-	    (port_look_at(s->base.socket_path, true, &path) != 0 ||
-	     !socket_lock_is_current(&s->base))) {
+	if (err == -ECONNRESET)
+		takeover_await_end(s, t);
+	if (err == -ECONNRESET && takeover_path_is_gone(s)) {
 		service_close(&s->base.listening);
 		service_close(&s->base.lock);
 		return err;
 	}
+	if (err == -ECONNRESET && takeover_old_lives(t))
+		err = -EBUSY; /* it has hung up, and goes on */
 	if (!err || err == -ECONNRESET || err == -ETIMEDOUT)
 		return 0;
 	s->base.succeeded = true;

@@ -36,12 +36,16 @@
  *     lock, and a lease for all that it has cached.
  * HO6 if the old service dies, at any moment, the successor takes the lock as any service does. It
  *     keeps what it has copied so far: that stands on its own leases. If the old one ends in order
- *     before HANDED, it removes lock and path, and the successor makes them again.
+ *     before HANDED, it removes lock and path, and the successor makes them again. At its end it
+ *     hears nothing more from the successor, and looks once at what has come: HANDED may wait
+ *     there. Where the path is a manager's, lock and path stay, and the successor serves.
  *
  * HO7 one successor at a time has the place. A hang-up gives it back at once. One that says
  *     nothing for SERVICE_SUCCESSOR_MS loses it to the next that announces itself. The old
- *     service writes it a farewell before it hangs up. A successor that finds that does not serve,
- *     even if it has socket and lock, and the old service has died meanwhile. So of two that have
+ *     service writes it a farewell before it hangs up. One that has the socket keeps its place
+ *     until that is sent. A successor that finds it does not serve, even if it has
+ *     socket and lock, and the old service has died meanwhile. Nor does one that could not send
+ *     HANDED. So of two that have
  *     them one serves. While one has them, no other arena takes the old one's place.
  *
  * What is not here: holds and refused files. Holds stay with those that have them.
