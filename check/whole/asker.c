@@ -244,6 +244,12 @@ static void asker_checks_fds(const struct asker *a, u32 op, const struct asker_a
 	}
 }
 
+/* Its descriptor was lost on its way: the service has not looked at the request. */
+static bool asker_is_unread(const struct asker_request *r, const struct asker_answer *answer)
+{
+	return r->fd >= 0 && answer->error == -ENFILE;
+}
+
 static void asker_checks(const struct asker *a, const struct asker_request *r,
                          const struct asker_answer *answer)
 {
@@ -258,7 +264,7 @@ static void asker_checks(const struct asker *a, const struct asker_request *r,
 	/* It learns nothing, not even whether there is what it asks for. */
 	if (!r->may && !faulty && answer->error != -EPERM && answer->error != -EINVAL &&
 	    answer->error != -ECONNRESET && answer->error != -ETIMEDOUT &&
-	    answer->error != -EMFILE)
+	    answer->error != -EMFILE && !asker_is_unread(r, answer))
 		machine_fail("user %u, then %u, is told %d of %u", real, a->uid, answer->error,
 		             op);
 	if (r->may && !faulty && answer->error == -EPERM && op != WIRE_MOVE &&
@@ -269,15 +275,16 @@ static void asker_checks(const struct asker *a, const struct asker_request *r,
 	asker_checks_fds(a, op, answer);
 }
 
-static void asker_learns(struct asker *a, u32 op, struct asker_answer *answer,
-                         struct asker *ret_channel)
+static void asker_learns(struct asker *a, const struct asker_request *r,
+                         struct asker_answer *answer, struct asker *ret_channel)
 {
 	const struct wire_reply *reply = &answer->page.reply;
+	u32 op = r->wire.op;
 
 	if (op == WIRE_HELLO && answer->error == 0)
 		a->kind = ASKER_READER;
 	else if (a->kind == ASKER_NEW && op < WIRE_NR_OPS && asker_may(a, op) &&
-	         op != WIRE_HELLO)
+	         op != WIRE_HELLO && !asker_is_unread(r, answer))
 		a->kind = ASKER_VISITOR;
 	if (op == WIRE_FILE_OPEN && answer->error == 0) {
 		a->slot = reply->file.slot;
@@ -310,7 +317,7 @@ bool asker_asks(struct asker *a, struct asker *ret_channel)
 	machine_note("request %u as user %u of %u: %d, %u descriptors", r.wire.op,
 	             process_now()->real_uid, a->uid, answer.error, answer.nr_fds);
 	asker_checks(a, &r, &answer);
-	asker_learns(a, r.wire.op, &answer, ret_channel);
+	asker_learns(a, &r, &answer, ret_channel);
 	asker_drop(&answer);
 	return answer.bytes > 0;
 }

@@ -288,7 +288,8 @@ static void victim_reads(struct lodic *lodic)
 	struct lodic_hold *hold;
 	struct world_open open;
 
-	if (world_context_open(lodic, &context) != 0)
+	++*world_closed();
+	if (lodic_context_open(lodic, &context) != 0) /* none of the true service's */
 		return;
 	if (world_open(lodic, world_paths[machine_draw(WORLD_FILES)], &open)) {
 		world_rounds(context, &open, 1, machine_draw(40));

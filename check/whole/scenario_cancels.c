@@ -98,7 +98,7 @@ static void cancels_round(struct cancels_thread *threads, u32 nr)
 			cancels_close(&threads[i]);
 		/* It is of no more use if its thread was in a call (misuse.h). */
 		if (threads[i].context)
-			lodic_context_close(threads[i].context);
+			world_context_close(threads[i].context);
 		threads[i].context = NULL;
 	}
 }

@@ -84,6 +84,7 @@ static bool liar_attaches(struct liar *l)
 		l->wake = port_dup(answer.fds[2]);
 	}
 	asker_drop(&answer);
+	world_context_by_hand();
 	rubbish_ask(&l->asker, WIRE_CONTEXT_OPEN, !l->may_pin, -1, &answer);
 	if (answer.error == 0 && answer.nr_fds == 1) {
 		l->context = liar_maps(answer.fds[0], PAGE_BYTES);

@@ -113,7 +113,7 @@ static void member_reads(struct lodic *lodic)
 	settle_here();
 	for (u32 i = 0; i < nr; i++)
 		world_close(&open[i]);
-	lodic_context_close(context);
+	world_context_close(context);
 }
 
 static void member_run(void *arg)
@@ -171,7 +171,7 @@ static void keeper_run(void *arg)
 				world_close(&open);
 			}
 			lodic_context_stat(context, &stat, sizeof(stat));
-			lodic_context_close(context);
+			world_context_close(context);
 		}
 		lodic_detach(lodic);
 	}

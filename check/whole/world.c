@@ -129,6 +129,11 @@ void world_context_close(struct lodic_context *context)
 	nr_contexts[process_now()->number - 1]--;
 }
 
+void world_context_by_hand(void)
+{
+	nr_contexts[process_now()->number - 1]++;
+}
+
 u32 world_nr_contexts(void)
 {
 	u32 nr = 0;

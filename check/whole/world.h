@@ -99,6 +99,8 @@ void world_replace(const char *path);
 int world_attach(struct lodic **ret_lodic);
 int world_context_open(struct lodic *lodic, struct lodic_context **ret_context);
 void world_context_close(struct lodic_context *context);
+/* This process asks the service for one by hand, which it has until it ends. */
+void world_context_by_hand(void);
 /* How many contexts living programs have. */
 u32 world_nr_contexts(void);
 /* false: it cannot be opened now. */
