@@ -2,22 +2,28 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Does the search over the whole product find the mutants that it should?
 
-    check/mutants/whole.py --build DIR [--run COMMAND] [--schedules N] [NAME...]
+    check/mutants/whole.py --build DIR [--run COMMAND] [--schedules N] [--scenario S]
+                           [--seconds N] [NAME...]
 
 It takes each row with `whole N`, or those named. It compiles the changed files as
 compile_commands.json of DIR says, and links them with the other objects of the product. Then the
 search runs N schedules from seed 1 with that product. A row is found if the search fails, and its
-line has the seed and the rule. One that `lacks` something is looked for as well. Exit status: 1 if
-one was not found that lacks nothing, or if the search fails without a mutant.
+line has the seed and the rule. A seed that fails without the mutant as well does not count: the
+search goes on behind it. A search that takes more than --seconds of CPU time counts as found: its
+mutant never ends. One that `lacks` something is looked for as well. Exit status: 1 if one was not
+found that lacks nothing.
 
-COMMAND is the search, from that seed on. It runs in DIR. {schedules} in it becomes their number.
+COMMAND is the search. It runs in DIR. {schedules} in it becomes their number.
 """
 
 import argparse
 import json
 import os
 import pathlib
+import re
+import resource
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,8 +31,9 @@ import tempfile
 import rows
 
 PRODUCTS = ("lodic-whole", "lodic-whole-shim") # shared objects; clients are in both
-SEARCH = "./lodic-whole --schedules {schedules}"
-MANY = 2000 # schedules that find nothing in the product as it is
+SEARCH = "./lodic-whole --jobs 1 --schedules {schedules}"
+SEED = re.compile(r", seed (\d+)")
+SECONDS = 900 # of CPU time: 20,000 schedules take less
 
 
 def products(build):
@@ -81,18 +88,42 @@ def link_one(name, files, wanted, build, out):
                     *objects.values()], check=True)
 
 
-def fails(command, schedules, build, folder=None, scenario=""):
-    """What the search says if it fails; None: it does not."""
-    environment = dict(os.environ)
-    if folder:
-        environment["LD_LIBRARY_PATH"] = str(folder)
-    words = shlex.split(command.format(schedules=schedules))
-    words += ["--scenario", scenario] if scenario else []
-    run = subprocess.run(words, cwd=build, env=environment, capture_output=True, text=True)
-    if run.returncode == 0:
+class Search:
+    """How the search is run: COMMAND, in its folder."""
+
+    def __init__(self, command, build, seconds):
+        self.command, self.build, self.seconds = command, build, seconds
+
+    def limit(self):
+        resource.setrlimit(resource.RLIMIT_CPU, (self.seconds, self.seconds))
+
+    def fails(self, schedules, first, scenario, folder=None):
+        """What the search says if it fails; None: it does not."""
+        environment = dict(os.environ)
+        if folder:
+            environment["LD_LIBRARY_PATH"] = str(folder)
+        words = shlex.split(self.command.format(schedules=schedules)) + ["--seed", str(first)]
+        words += ["--scenario", scenario] if scenario else []
+        run = subprocess.run(words, cwd=self.build, env=environment, preexec_fn=self.limit,
+                             capture_output=True, text=True)
+        if run.returncode == 0:
+            return None
+        said = [line for line in run.stdout.splitlines() if ", seed " in line]
+        said = (said or run.stdout.splitlines() or [f"it ends by signal {-run.returncode}"])[0]
+        if f"signal {int(signal.SIGKILL)}" in said:
+            said = said.replace(said.partition(": ")[2], f"no end in {self.seconds} s of CPU time")
+        return said
+
+    def finds(self, schedules, scenario, folder):
+        """The same, of a seed that does not fail without the change."""
+        first = 1
+        while first <= schedules:
+            said = self.fails(schedules + 1 - first, first, scenario, folder)
+            seed = said and SEED.search(said)
+            if not seed or not self.fails(1, int(seed[1]), scenario):
+                return said
+            first = int(seed[1]) + 1
         return None
-    said = [line for line in run.stdout.splitlines() if ", seed " in line]
-    return (said or run.stdout.splitlines() or [f"it ends by signal {-run.returncode}"])[0]
 
 
 def main():
@@ -101,21 +132,22 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True, metavar="DIR")
     parser.add_argument("--run", default=SEARCH, metavar="COMMAND")
     parser.add_argument("--schedules", type=int, metavar="N", help="for each row")
+    parser.add_argument("--scenario", metavar="S", help="another one than the row names")
+    parser.add_argument("--seconds", type=int, metavar="N", default=SECONDS,
+                        help="of CPU time for each search (default: %(default)s)")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     build = options.build.resolve()
     wanted = [row for row in rows.parse() if row.whole and
               (not options.names or row.name in options.names)]
     found = products(build)
+    search = Search(options.run, build, options.seconds)
     bad = nr_found = 0
-    said = fails(options.run, options.schedules or MANY, build)
-    if said:
-        sys.exit(f"whole: without a mutant: {said}")
     for row in wanted:
         with tempfile.TemporaryDirectory(prefix="lodic-whole-") as out:
             link(row, found, build, pathlib.Path(out))
-            said = fails(options.run, options.schedules or row.whole, build, pathlib.Path(out),
-                         row.scenario)
+            said = search.finds(options.schedules or row.whole, options.scenario or row.scenario,
+                                pathlib.Path(out))
         bad += said is None and not row.lacks
         nr_found += said is not None
         missed = f"not yet: {row.lacks}" if row.lacks else "NOT FOUND"
