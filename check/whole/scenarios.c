@@ -2,13 +2,32 @@
 /* See scenarios.h. */
 #include "check/whole/scenarios.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "check/whole/settle.h"
 #include "check/whole/waits.h"
 
+/* Nothing fails but the reads of the service's workers: each is interrupted, as long as faults
+ * last. */
+static void reads_interrupted(void)
+{
+	const struct call_errnos *can = &call_errnos[CALL_READ_PIECES];
+	u32 which = 0;
+
+	while (which < (u32)can->nr && can->errnos[which] != EINTR)
+		which++;
+	world_no_faults();
+	machine.no_reads = true;
+	machine.fault_call = CALL_READ_PIECES;
+	machine.fault_which = which;
+	machine.rate[FAULT_ERRNO] = 1;
+}
+
 static void reads_begin(void)
 {
+	if (machine_draw(16) == 0)
+		reads_interrupted();
 	for (u32 i = 1 + machine_draw(world.wide ? 8 : 3); i > 0; i--)
 		world_reader(50 + machine_draw(400));
 	if (machine_draw(3) > 0)
