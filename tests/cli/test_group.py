@@ -35,6 +35,19 @@ VERSION = int(re.search(r"#define WIRE_VERSION (\d+)u",
 SECONDS = 30
 GROUP, ALICE, BOB, EVE, OTHER = 64100, 64101, 64102, 64103, 64104
 SECRET = b"only for some" + bytes(4083)
+# Reads a file until the cache answers, for 20 s at most. /proc/self/io counts the kernel's reads.
+WARM = """
+import os, sys, time
+def reads():
+    with open("/proc/self/io", "rb", 0) as f:
+        return int(f.read().split(b"syscr:")[1].split()[0])
+fd, end, of_one = os.open(sys.argv[1], os.O_RDONLY), time.monotonic() + 20, -reads() + reads()
+while time.monotonic() < end:
+    before = reads()
+    os.pread(fd, 1000, 0)
+    if reads() - before == of_one:
+        sys.exit(os.environ["LODIC_RUN_TRUST"])
+"""
 MEMBERS = {ALICE: [GROUP], BOB: [GROUP, OTHER], EVE: [OTHER]}
 
 
@@ -61,6 +74,15 @@ def as_user(uid, what):
     if error:
         raise OSError(error, os.strerror(error))
     return numbers
+
+
+def in_user_place(uid, conf, *words):
+    """The words that run these as that user. What stands in /etc/lodic.conf, they alone see."""
+    return ["unshare", "-m", "sh", "-c",
+            'mount -t tmpfs none /etc && printf "%s" "$1" >/etc/lodic.conf && shift && '
+            'uid=$1 groups=$2 && shift 2 && '
+            'exec setpriv --reuid "$uid" --regid "$uid" --groups "$groups" "$@"',
+            "sh", conf, str(uid), str(GROUP), *words]
 
 
 class Program:
@@ -299,16 +321,24 @@ class Files(Group):
         self.assertEqual(as_user(BOB, self.finds), [True, False])
 
     def reader(self, uid, conf, path):
-        """A program that uses the library. What stands in /etc/lodic.conf, it alone sees."""
+        """A program that uses the library."""
         program = subprocess.Popen(
-            ["unshare", "-m", "sh", "-c",
-             'mount -t tmpfs none /etc && printf "%s" "$1" >/etc/lodic.conf && shift && '
-             'exec setpriv --reuid "$1" --regid "$1" --groups "$2" "$3" "$4" 1 0 "$5"',
-             "sh", conf, str(uid), str(GROUP), READER, self.socket, path], text=True,
+            in_user_place(uid, conf, READER, self.socket, "1", "0", path), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(program.communicate)
         self.addCleanup(program.kill)
         return program
+
+    def test_lodic_run_tells_the_program_whom_its_user_trusts(self):
+        """The shim reads no settings. What the variable was before means nothing."""
+        self.served()
+        path = self.file("data", 0o644, uid=0, text=os.urandom(1 << 20))
+        words = [LODIC, "run", "--require", "--socket", self.socket, "--", "/usr/bin/python3",
+                 "-c", WARM, path]
+        done = subprocess.run(in_user_place(ALICE, "trust = 0\n", *words), check=False,
+                              env=dict(os.environ, LODIC_RUN_TRUST=str(EVE)), text=True,
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=SECONDS)
+        self.assertEqual(done.stderr, "0\n")
 
     def test_programs_of_two_users_share_blocks_if_they_trust_the_service(self):
         self.served()
