@@ -118,6 +118,14 @@ static bool option_take(const struct fixture_option *option, const char *name,
 	return option->text || (*value && !*end);
 }
 
+static void options_list(const char *program, const struct fixture_option *options)
+{
+	fprintf(stderr, "usage: %s [--seed N] [--barrier auto|light|lock]", program);
+	for (const struct fixture_option *o = options; o && o->name; o++)
+		fprintf(stderr, " [%s %s]", o->name, o->text ? "TEXT" : "N");
+	fprintf(stderr, "\n");
+}
+
 void fixture_begin(int argc, char **argv, const struct fixture_option *options)
 {
 	const char *environment = getenv("LODIC_TEST_SEED");
@@ -138,8 +146,11 @@ void fixture_begin(int argc, char **argv, const struct fixture_option *options)
 		for (o = options; !taken && i + 1 < argc && o && o->name; o++)
 			taken = option_take(o, argv[i], argv[i + 1]);
 		if (!taken) {
-			fprintf(stderr, "%s: wrong option '%s'\n", argv[0], argv[i]);
-			exit(2);
+			if (strcmp(argv[i], "--help") != 0)
+				fprintf(stderr, "%s: wrong option '%s'\n", argv[0],
+				        argv[i]);
+			options_list(argv[0], options);
+			exit(strcmp(argv[i], "--help") == 0 ? 0 : 2);
 		}
 	}
 	printf("seed=%llu barrier=%s\n", (unsigned long long)fixture.seed,
