@@ -74,6 +74,7 @@ void world_begin(u64 seed)
 	world.configure = NULL;
 	world.serves = world.ends = NULL;
 	world.few_fds = world.servers = false;
+	world.start_call_ns = world.least_serves_ns = 0;
 	world.taking = NULL;
 	world.calm = false;
 	serving_begin();
