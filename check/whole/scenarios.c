@@ -71,6 +71,7 @@ const struct scenario scenarios[] = {
 	{ "idle", scenario_idle },
 	{ "short", scenario_short },
 	{ "seats", scenario_seats },
+	{ "channels", scenario_channels },
 	{ "config", scenario_config },
 	{ "far", scenario_far },
 	{ "turns", scenario_turns },
