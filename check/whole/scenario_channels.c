@@ -27,8 +27,8 @@ static const u32 channel_calls[] = {
 };
 #define NR_CHANNEL_CALLS (u32)(sizeof(channel_calls) / sizeof(channel_calls[0]))
 
-/* Where services are only killed, and each start takes seconds: who closes something waits for no
- * start. Our choice. */
+/* Where services are only killed, and each start takes seconds: no close waits for a start. Our
+ * choice. */
 #define START_NS (5 * NS_PER_S)
 #define CLOSE_MOST_NS NS_PER_S
 

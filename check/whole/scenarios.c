@@ -72,6 +72,7 @@ const struct scenario scenarios[] = {
 	{ "short", scenario_short },
 	{ "seats", scenario_seats },
 	{ "channels", scenario_channels },
+	{ "worker", scenario_worker },
 	{ "config", scenario_config },
 	{ "far", scenario_far },
 	{ "turns", scenario_turns },

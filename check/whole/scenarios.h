@@ -30,6 +30,7 @@ void scenario_users(void);
 void scenario_rubbish(void);
 void scenario_cancels(void);
 void scenario_channels(void);
+void scenario_worker(void);
 void scenario_takeover(void);
 void scenario_resize(void);
 void scenario_pressure(void);
