@@ -34,7 +34,7 @@ static struct {
 	struct group *box, *outer;
 	bool steady; /* other programs have what they have */
 	u64 budget, hold, cache;
-	u64 arena_ns, hold_ns; /* when somebody got pages of no hold, and of one */
+	u64 arena_ns; /* when somebody got pages that are of no hold */
 	u32 nr_holds; /* of a program at a time */
 	bool calm;    /* nothing but the budget gives the cache another size */
 } pressure;
@@ -186,16 +186,13 @@ static void pressure_hears(const struct group *group, const char *name)
 	bool hold = strcmp(name, "lodic-hold") == 0;
 	u64 least = group->high > 0 && group->high < group->limit ? group->high : group->limit;
 
-	/* A hold and an arena that are made at once see the same free memory: lib/ may take it
-	 * twice (README.md). */
-	bool alone = machine.now_ns > (hold ? pressure.arena_ns : pressure.hold_ns) + ALONE_NS;
-
-	*(hold ? &pressure.hold_ns : &pressure.arena_ns) = machine.now_ns;
+	if (!hold)
+		pressure.arena_ns = machine.now_ns;
 	if (!pressure.steady || !world_is_service(process_now()) || !pressure_knows())
 		return;
-	if (group_left(group) == 0 && alone)
+	if (group_left(group) == 0)
 		machine_fail("a service takes the last memory of %s for %s", group->path, name);
-	if (hold && pressure_is_quiet() && alone &&
+	if (hold && pressure_is_quiet() && machine.now_ns > pressure.arena_ns + ALONE_NS &&
 	    group->charged + group->others > least - least / HOLDS_LEAVE)
 		machine_fail("a hold leaves %llu of %llu bytes of %s",
 		             (unsigned long long)group_left(group), (unsigned long long)least,

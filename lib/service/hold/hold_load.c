@@ -260,6 +260,7 @@ static void load_end(struct holding *s, struct hold_load *load)
 {
 	load_remove(load);
 	load->all->to_come -= load->bytes - load->next;
+	memory_hold_came(load->bytes - load->next);
 	load->ending = true;
 	worker_job_init(&load->job, WORKER_ANY, 0, OWNER_HOLDING, load_end_work,
 	                load_end_done);
@@ -362,6 +363,7 @@ static void piece_done(void *owner, struct worker_job *job)
 
 	all->nr_pieces--;
 	all->to_come -= p->bytes;
+	memory_hold_came(p->bytes);
 	all->nr_far -= load->far;
 	load->nr_pieces--;
 	load_note_piece(load, p);
@@ -453,6 +455,7 @@ int hold_load_begin(struct holding *s, struct hold_loads *all, struct held_range
 	load->direct = state == DIRECT_READY;
 	load->waits = state == DIRECT_COMES;
 	all->to_come += load->bytes;
+	memory_hold_comes(load->bytes);
 	r->load = load;
 	load_push(load);
 	load_run(s, all);

@@ -20,6 +20,27 @@
 #define MIB_SHIFT 20
 #define SEALS (PORT_SEAL_SHRINK | PORT_SEAL_GROW)
 
+/* Bytes that an arena is about to take, and those for holds. Either is noted before it looks
+ * whether there is room, and counts for the other's look. So of two that come at once one sees the
+ * other.
+ * A resize has two services in one process. */
+static u64 memory_arena_to_come, memory_holds_to_come;
+
+void memory_hold_comes(u64 bytes)
+{
+	host_fetch_add(&memory_holds_to_come, bytes);
+}
+
+void memory_hold_came(u64 bytes)
+{
+	host_fetch_add(&memory_holds_to_come, -bytes);
+}
+
+static int memory_check_arena(u64 bytes, const char **ret_why)
+{
+	return memory_check_room(bytes + host_load_acquire(&memory_holds_to_come), ret_why);
+}
+
 int memory_check_room(u64 bytes, const char **ret_why)
 {
 	struct cgroup room;
@@ -45,6 +66,7 @@ int memory_check_hold(u64 bytes, const char **ret_why)
 {
 	struct cgroup group;
 
+	bytes += host_load_acquire(&memory_arena_to_come);
 	cgroup_look(CGROUP_LIST, CGROUP_MOUNT, &group);
 	if (group.limit == UINT64_MAX || group.left < bytes)
 		return memory_check_room(bytes, ret_why);
@@ -181,15 +203,14 @@ static u64 memory_tables(const struct memory *s)
 	return (nr > 0 ? nr : 1) * arena_context_bytes(s->shape.nr_entries, s->quota);
 }
 
-static int memory_make_all(struct memory *s, const char **ret_why)
+static int memory_make_segments(struct memory *s, bool reserved, const char **ret_why)
 {
-	bool reserved = memory_round_up(s);
 	u64 control = arena_control_bytes(&s->shape);
 	u64 data = (u64)s->shape.nr_frames << BLOCK_SHIFT;
 	u64 shared = arena_shared_bytes(&s->shape);
 	enum memory_pages pages = memory_pages(s);
 	int err =
-		memory_check_room(control + data + shared + memory_tables(s), ret_why);
+		memory_check_arena(control + data + shared + memory_tables(s), ret_why);
 
 	if (err)
 		return err;
@@ -211,6 +232,19 @@ static int memory_make_all(struct memory *s, const char **ret_why)
 		s->say(s->tiers);
 	if (!err && pages == MEMORY_HUGE)
 		pages_say(s->base, &s->data, s->stat->huge_bytes);
+	return err;
+}
+
+static int memory_make_all(struct memory *s, const char **ret_why)
+{
+	bool reserved = memory_round_up(s);
+	u64 bytes = arena_control_bytes(&s->shape) + arena_shared_bytes(&s->shape) +
+	            ((u64)s->shape.nr_frames << BLOCK_SHIFT);
+	int err;
+
+	host_fetch_add(&memory_arena_to_come, bytes);
+	err = memory_make_segments(s, reserved, ret_why);
+	host_fetch_add(&memory_arena_to_come, -bytes);
 	return err;
 }
 

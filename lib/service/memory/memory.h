@@ -40,5 +40,9 @@ bool memory_is_tight(const struct cgroup *group);
 /* The same for holds, which do not go while a program has them: they must not make a control group
  * tight. Its programs would be killed where the kernel's own copies give way. */
 int memory_check_hold(u64 bytes, const char **ret_why);
+/* Holds are about to take so much, and have taken it, or will not. An arena that is made meanwhile
+ * leaves it to them. */
+void memory_hold_comes(u64 bytes);
+void memory_hold_came(u64 bytes);
 
 #endif
