@@ -17,6 +17,7 @@
 #include "lib/port/pages.h"
 
 #define PAGE_BYTES ((u64)4096)
+#define HUGE_BYTES ((u64)2 << 20)
 
 struct memory_file {
 	u32 nr; /* descriptions and mappings that have it */
@@ -368,6 +369,23 @@ static u64 pages_of(u64 bytes)
 	return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
+/* A large mapping begins one page behind the bound of a huge page. lib/huge.c makes calls as that
+ * place needs, and kernels put mappings where they like. NULL: anywhere. */
+static void *place_for(void *at, u64 bytes, int flags)
+{
+	u64 room_bytes = pages_of(bytes) + 2 * HUGE_BYTES;
+	u8 *room;
+
+	if (at || (flags & PORT_FIXED) || bytes < HUGE_BYTES)
+		return at;
+	room = mmap(NULL, room_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+	            -1, 0);
+	if (room == MAP_FAILED)
+		return NULL;
+	munmap(room, room_bytes);
+	return room + HUGE_BYTES - (uintptr_t)room % HUGE_BYTES + PAGE_BYTES;
+}
+
 int port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
              uint64_t offset, void **ret_at)
 {
@@ -385,6 +403,7 @@ int port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
 		return (int)machine_result(-EACCES);
 	if (writes && (of->file->seals & (PORT_SEAL_WRITE | PORT_SEAL_NEW_WRITERS)))
 		return (int)machine_result(-EPERM);
+	at = place_for(at, bytes, flags);
 	there = mmap(at, bytes, protection, flags, of ? of->file->real : -1,
 	             (off_t)offset);
 	if (there == MAP_FAILED)
