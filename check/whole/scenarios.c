@@ -24,10 +24,23 @@ static void reads_interrupted(void)
 	machine.rate[FAULT_ERRNO] = 1;
 }
 
+/* Nothing fails but memory for the product. So a worker's read may have none. */
+static void reads_starved(void)
+{
+	world_no_faults();
+	machine.no_reads = true;
+	machine.fault_call = CALL_ALLOC;
+	machine.fault_which = CALL_MOST_ERRNOS;
+	machine.rate[FAULT_ERRNO] = 4u << machine_draw(5);
+}
+
 static void reads_begin(void)
 {
-	if (machine_draw(16) == 0)
-		reads_interrupted();
+	switch (machine_draw(16)) {
+	case 0: reads_interrupted(); break;
+	case 1: reads_starved(); break;
+	default: break;
+	}
 	for (u32 i = 1 + machine_draw(world.wide ? 8 : 3); i > 0; i--)
 		world_reader(50 + machine_draw(400));
 	if (machine_draw(3) > 0)
