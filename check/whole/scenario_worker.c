@@ -14,11 +14,13 @@
 #include "lib/look.h"
 #include "lib/port.h"
 #include "lib/service/service.h"
+#include "lib/wire.h"
 
 #define NS_PER_MS ((u64)1000000)
 #define NS_PER_S ((u64)1000000000)
 #define NR_SERVERS 7u /* 14 workers, and two of them look at files of one server */
 #define MOST_OPEN 6u
+#define MOST_SENT 16u
 #define CACHE_BYTES ((u64)6 << 20)
 /* As scenario_far.c has it: a program with local files waits for so long at most. */
 #define PROMPT_NS (10 * NS_PER_S)
@@ -59,9 +61,27 @@ static void worker_disturbed(void)
 	worker.calm_ns = machine.now_ns;
 }
 
+static bool worker_any_silent(void)
+{
+	for (u32 i = 0; i < NR_SERVERS; i++)
+		if (server_is_silent(1 + i))
+			return true;
+	return false;
+}
+
+/* Its threads end, too, unless a server keeps them. */
 static void worker_ends(void)
 {
+	u64 until = machine.now_ns + PROMPT_NS;
+
 	worker.ended[process_now()->number] = true;
+	while (worker.kind != WORKER_ANY_FAULT && process_now()->nr_tasks > 1 &&
+	       !worker_any_silent()) {
+		if (machine.now_ns > until)
+			machine_fail("%s has ended, and %u of its threads have not",
+			             process_now()->name, process_now()->nr_tasks - 1);
+		task_wait(NULL, machine.now_ns + 100 * NS_PER_MS);
+	}
 }
 
 static void worker_make_files(void)
@@ -241,6 +261,46 @@ static void crowd_run(void *arg)
 	settle_given_back_but(&before, *world_closed());
 }
 
+/* Has files open since a time when their servers answered. It sends them, and closes them: the
+ * service's descriptors are the last ones. */
+static void sender_sends(int socket, int fds[MOST_SENT])
+{
+	const struct wire_request request = { .version = WIRE_VERSION, .op = WIRE_FILE_OPEN };
+
+	for (u32 i = 0; i < MOST_SENT; i++) {
+		if (fds[i] < 0)
+			continue;
+		if (socket >= 0)
+			port_send(socket, &request, sizeof(request), &fds[i], 1);
+		fd_close(process_now(), fds[i]);
+		fds[i] = -1;
+	}
+}
+
+static void sender_run(void *arg)
+{
+	int fds[MOST_SENT], socket;
+
+	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
+		for (u32 k = 0; k < MOST_SENT; k++) {
+			u32 which = machine_draw(NR_SERVERS);
+
+			fds[k] = server_is_silent(1 + which) ? -1 : port_open(worker.paths[which]);
+		}
+		if (machine_draw(2))
+			port_sleep(machine_draw(2000) * NS_PER_MS);
+		socket = port_socket();
+		if (socket >= 0 && port_connect(socket, WORLD_SOCKET) != 0) {
+			port_close(socket);
+			socket = -1;
+		}
+		sender_sends(socket, fds);
+		port_sleep(machine_draw(500) * NS_PER_MS);
+		if (socket >= 0)
+			port_close(socket);
+	}
+}
+
 /* ---- one with local files ---- */
 
 /* Each thread that the service may have counts. */
@@ -327,7 +387,9 @@ void scenario_worker(void)
 		worker_start("threads", threads_run, 1 + machine_draw(6), false);
 	if (worker.kind != WORKER_SILENT)
 		worker_start("boss", boss_run, 3 + machine_draw(12), false);
-	for (u32 i = 1 + machine_draw(6); i > 0; i--)
+	for (u32 i = machine_draw(3); i > 0; i--)
+		worker_start("sender", sender_run, 2 + machine_draw(12), true);
+	for (u32 i = machine_draw(6); i > 0; i--)
 		worker_start("crowd", crowd_run, 10 + machine_draw(50), true);
 	for (u32 i = 1 + machine_draw(2); i > 0; i--)
 		worker_start("steady", steady_run, 5 + machine_draw(20), true);
