@@ -37,7 +37,8 @@ static struct {
 static void turns_adjust(struct service_options *options)
 {
 	options->keeping.nr_files = 128;
-	options->keeping.keep_ms = 0;
+	/* Longer than a call may take: a turn lets files go for one reason only. */
+	options->keeping.keep_ms = 3600000;
 	options->sizes.hold_bytes = (u64)HOLD_MIB << 20;
 }
 
