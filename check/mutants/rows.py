@@ -171,7 +171,7 @@ class Reader:
             self.row["searches"].append(search_of(rest.split(), where))
         elif word == "test" and rest:
             self.row["tests"].append(rest.split())
-        elif word == "whole" and WHOLE.fullmatch(rest):
+        elif word == "whole" and WHOLE.fullmatch(rest) and not self.row["whole"]:
             number, _, scenario = rest.partition(" ")
             self.row["whole"], self.row["scenario"] = int(number), scenario
         elif word == "lacks" and rest:
