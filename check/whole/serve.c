@@ -147,6 +147,9 @@ static void serve_inherit(struct process *to, int fd, int number)
 	struct description *d = fd_get(fd);
 
 	description_keep(d);
+	/* As dup2(2): a program that has closed 2 may have passed that number already. */
+	if (to->fds[number])
+		description_put(to->fds[number]);
 	to->fds[number] = d;
 }
 
