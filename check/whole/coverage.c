@@ -19,7 +19,6 @@ static const struct reason {
 } reasons[] = {
 	{ CALL_CANCEL_AS, NOT_COUNTED },
 	{ CALL_CANCEL_OFF, NOT_COUNTED },
-	{ CALL_COLLAPSE, NO_HUGE },
 	{ CALL_APPEND, NO_REPORT },
 	{ CALL_BIRTH, NO_REPORT },
 	{ CALL_CANCEL_POINT, NOT_COUNTED },
@@ -61,7 +60,6 @@ static const struct reason {
 	{ CALL_PROCESS, NOT_COUNTED },
 	{ CALL_READS_EVENT, NOT_COUNTED },
 	{ CALL_SEQUENCES, NOT_COUNTED },
-	{ CALL_SET_REMOVE, "no program is refused while it asks for an event" },
 	{ CALL_SIGNALS_AS, NOT_COUNTED },
 	{ CALL_SIGNALS_BLOCK, NOT_COUNTED },
 	{ CALL_SYSTEM_TEXT, "counted as port_system_open()" },

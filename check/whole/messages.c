@@ -98,9 +98,9 @@ static bool has_fds(u32 kind)
 static const char *reason_of(const struct tally *all, u32 kind, enum message_fate fate)
 {
 	if (kind % WIRE_NR_OPS == WIRE_STOP)
-		return "no scenario stops a service by a message";
+		return "few programs end a service by a message";
 	if (fate == MESSAGE_BAD && kind > WIRE_NR_OPS)
-		return "no scenario has a service that is not lodic's";
+		return "a false service seldom comes so far";
 	if (fate == MESSAGE_FULL)
 		return "strangers alone send more than they take answers for";
 	if (fate == MESSAGE_FDS_LOST && !has_fds(kind))

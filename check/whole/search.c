@@ -55,8 +55,10 @@ static void draw_faults(const struct options *o)
 		machine.rate[FAULT_ERRNO] = machine_draw(2) ? 1 : 2 + machine_draw(8);
 	}
 	for (u32 i = 0; i < NR_FAULTS; i++)
-		if (!o->faults[i])
+		if (!o->faults[i]) {
 			machine.rate[i] = 0;
+			machine.barred[i] = true;
+		}
 }
 
 /* A service fills more than it has room for only if it evicts. */

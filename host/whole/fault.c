@@ -19,7 +19,7 @@ bool machine_draws(enum fault fault)
 {
 	u32 rate = machine.rate[fault];
 
-	if (rate == 0 || machine.faults_end || machine_draw(rate) != 0)
+	if (rate == 0 || machine.barred[fault] || machine.faults_end || machine_draw(rate) != 0)
 		return false;
 	machine.nr_faults[fault]++;
 	return true;

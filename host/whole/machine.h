@@ -183,6 +183,7 @@ struct machine {
 	u32 turn_most; /* drawn for a run */
 	u32 nr_cpus;
 	u32 rate[NR_FAULTS]; /* one in so many draws; 0: never */
+	bool barred[NR_FAULTS]; /* never, whatever the scenario says */
 	bool deaths_at_send; /* death comes to nobody but when a message is about to be sent */
 	u64 longest_ns; /* a call is delayed for so long at most; 0: for minutes */
 	u32 fault_call;  /* enum call: the one that fails; NR_CALLS: each may */
