@@ -12,7 +12,7 @@
 
 It changes a copy of core/ below build/mutants, and builds one lodic-check and unit tests that have
 all mutants. It sees once what each scenario and each unit test reaches, and runs each mutant there.
-With --file lib/... it does the same with lib/ and lodic-whole.
+With --file lib/... it does the same with lib/ and lodic-whole, and no unit test runs.
 Ctrl-C ends it at any time. The next call goes on there, as long as no source has changed. Escaped
 mutants that change nothing stand in check/equivalent.toml, each with the reason.
 """
