@@ -75,7 +75,7 @@ static void channels_closed(u64 since_ns, const char *call)
 
 /* ---- contexts ---- */
 
-/* Of what it has pinned, a seat that was left counts nothing any more. */
+/* A seat that was left does not count its pins any more. */
 static void seated_counts(const struct seated *s)
 {
 	struct lodic_context_stat stat = { 0 };

@@ -7,7 +7,7 @@
 /* A task that makes one call in a row more often than that, and fails each time, does not give up.
  * A loop of lib/ has 100 tries at most. */
 #define MOST_TRIES 1024u
-/* What fails each time fails no more after so many times in a run. */
+/* A call that fails whenever it is made succeeds after so many failures in a run. */
 #define MOST_FAILED 8192u
 
 const char *const fault_names[NR_FAULTS] = {

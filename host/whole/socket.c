@@ -72,8 +72,8 @@ static void socket_end(struct description *d)
 		struct message *m = s->first;
 
 		s->first = m->next;
-		/* What nobody has accepted ends with the listening socket: after the last turn. A
-		 * service that was succeeded says nothing before it. */
+		/* A connection that nobody has accepted ends with the listening socket: after the
+		 * last turn. A service that was succeeded says nothing before it. */
 		message_end(m, !s->not_accepted);
 	}
 	while (s->waiting) {

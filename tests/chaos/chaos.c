@@ -4,7 +4,7 @@
  * random it kills and stops them, and has the cache resized, replaced, dropped and ended. Once a
  * minute it lets all go on undisturbed: then each watcher must get each file from the cache.
  *
- *     chaos --lodic build/lodic [--minutes 20] [--seed N]
+ *     chaos --lodic build/lodic [--minutes 20 | --seconds N] [--seed N]
  *
  * It cannot kill a writer, which would leave a file that is half changed.
  */
@@ -249,7 +249,7 @@ static void progress(void)
 	fflush(stdout);
 }
 
-/* Returns how many bytes, or rather looks, were wrong. */
+/* Returns how many looks were wrong. */
 static u64 summary(void)
 {
 	struct seen sum = sum_up();

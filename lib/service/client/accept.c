@@ -181,8 +181,8 @@ static bool accept_waits(struct clients *s, bool heard_all)
 	return false;
 }
 
-/* Of what it lets in the loop hears in its next turn. Any of these may have hung up already, so
- * nobody is turned away in the same turn. */
+/* The loop hears of those that it lets in at its next turn. Any of them may have hung up already,
+ * so nobody is turned away in the same turn. */
 void accept_clients(struct clients *s, bool heard_all)
 {
 	u32 before = s->nr_connections;

@@ -195,8 +195,8 @@ static int hand_end(struct service *s, struct client *c)
 	return 0;
 }
 
-/* What one that has the socket has said must be heard before the path goes: it may serve already.
- * What it says from here on meets a reset (takeover_settle()). */
+/* Hears a successor that has the socket before the path is removed: that one may serve already.
+ * Its later messages meet a reset (takeover_settle()). */
 void hand_stop(struct service *s)
 {
 	struct client *c = client_successor(&s->clients);
