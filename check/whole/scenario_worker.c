@@ -21,6 +21,8 @@
 #define NR_SERVERS 7u /* 14 workers, and two of them look at files of one server */
 #define MOST_OPEN 6u
 #define MOST_SENT 16u
+/* Descriptors that a request and what it opens need. */
+#define FEW_FREE 8u
 #define CACHE_BYTES ((u64)6 << 20)
 /* As scenario_far.c has it: a program with local files waits for so long at most. */
 #define PROMPT_NS (10 * NS_PER_S)
@@ -312,12 +314,26 @@ static void steady_counts(void)
 		machine_fail("%s has %u threads", service->name, service->nr_tasks);
 }
 
+/* Files whose close hangs wait for their close, one after the other (worker.h). They may have taken
+ * nearly all descriptors: then nothing more is cached, and nobody can mend that. */
+static bool steady_is_crowded(void)
+{
+	const struct process *service = world_youngest_service();
+	u32 nr = FEW_FREE;
+
+	if (!service)
+		return false;
+	for (u32 i = 0; i < MACHINE_MOST_FDS; i++)
+		nr += service->fds[i] != NULL;
+	return nr >= service->fd_limit;
+}
+
 static void steady_is_prompt(u64 since_ns, const char *what)
 {
 	u64 since;
 
 	steady_counts();
-	if (!serving_now())
+	if (!serving_now() || steady_is_crowded())
 		worker_disturbed();
 	since = since_ns > worker.calm_ns ? since_ns : worker.calm_ns;
 	if (worker.kind != WORKER_ANY_FAULT && !worker.no_threads &&
