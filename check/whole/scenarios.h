@@ -8,6 +8,7 @@
 struct scenario {
 	const char *name;
 	void (*begin)(void); /* starts its programs */
+	bool faulty;         /* it has the faults that were drawn; else some of its own, or none */
 };
 
 void scenario_threads(void);
