@@ -185,12 +185,50 @@ static void full_queue_leaves_hints_in_rings_but_at_the_end(void **state)
 			          &s->memory.arena.contexts[i].memory->kept,
 			          &s->memory.arena.posted[i], &never, block_id(1, j),
 			          1);
-	s->frames.fill.nr_queued = FILL_QUEUE - 1;
+	s->frames.fill.queue.nr = FILL_QUEUE - 1;
 	fill_take_hints(&s->frames);
 	assert_int_equal(nr_hints_taken(s), 0);
 	fill_take_all(&s->frames);
 	assert_int_equal(nr_hints_taken(s), (u64)nr_contexts * HINT_MAX);
-	s->frames.fill.nr_queued = 0;
+	s->frames.fill.queue.nr = 0;
+	service_free(s);
+}
+
+/* Ranges of a file that may not answer wait without a turn that looks at them, and take no room
+ * from others. */
+static void fill_run_far_ranges_wait_elsewhere(void **state)
+{
+	const u32 nr_far = FILL_QUEUE - 1;
+	struct service *s = service_make(1, 64);
+	struct fill *fill = &s->frames.fill;
+	struct file_proof proofs[NR_FILES] = { 0 };
+	u32 turns = 0;
+
+	(void)state;
+	s->files.slots[1] = (struct held_file){ .state = FILE_HELD,
+		                                .id = 2,
+		                                .size = FILL_QUEUE * 4 * BLOCK_BYTES };
+	file_proof_admit(&proofs[1], 2, s->files.slots[1].size);
+	s->memory.arena.files = proofs;
+	fill->most_busy = FILL_OPS;
+	fill->nr_far = fill->nr_busy = FILL_OPS / 2;
+	for (u32 i = 0; i < nr_far; i++)
+		fill->queue.ranges[i] =
+			(struct fill_range){ .id = 2, .next = 2 * i, .end = 2 * i + 1 };
+	fill->queue.nr = nr_far;
+	while (fill_run(&s->frames))
+		assert_in_range(++turns, 1, nr_far / 64);
+	assert_int_equal(fill->queue.nr, 0);
+	assert_int_equal(fill->far.nr, nr_far);
+	assert_int_equal(fill_oldest(&s->frames), 0);
+	/* What finds no room there is dropped. */
+	for (u32 i = 0; i < 3; i++)
+		fill->queue.ranges[(fill->queue.head + i) % FILL_QUEUE] =
+			(struct fill_range){ .id = 2, .next = 9000 + 2 * i, .end = 9001 + 2 * i };
+	fill->queue.nr = 3;
+	assert_false(fill_run(&s->frames));
+	assert_int_equal(fill->queue.nr, 0);
+	assert_int_equal(fill->far.nr, FILL_QUEUE);
 	service_free(s);
 }
 
@@ -405,7 +443,7 @@ static void place_leave_takes_what_the_reader_has_left(void **state)
 		hint_post(&m->ring, &m->kept, &s->memory.arena.posted[offer.place],
 		          &never, block_id(2, i < HINT_MAX ? 900 - 2 * i : 600 + i), 2);
 	place_leave(&s->clients, offer.place);
-	assert_in_range(s->frames.fill.nr_queued, HINT_MAX + 1, HINT_MAX + 2);
+	assert_in_range(s->frames.fill.queue.nr, HINT_MAX + 1, HINT_MAX + 2);
 	close(offer.fd);
 	client_free_all(&s->clients);
 	close(other);
@@ -460,6 +498,7 @@ int main(void)
 		cmocka_unit_test(stat_run_many_contexts_counts_in_pieces),
 		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
 		cmocka_unit_test(fill_take_hints_touches_posted_rings_alone),
+		cmocka_unit_test(fill_run_far_ranges_wait_elsewhere),
 		cmocka_unit_test(full_queue_leaves_hints_in_rings_but_at_the_end),
 		cmocka_unit_test(
 			fill_take_hints_many_contexts_bounded_and_sync_waits_for_all),

@@ -6,6 +6,9 @@
  *                           ^      |
  *                           +------+ the rest of a long range: behind the others
  *
+ * A range of a file that may not answer goes on to a queue of its own (far) while it has to wait.
+ * So it is in no other range's way, and no turn looks at it in vain.
+ *
  * Hints are advisory. The service validates each one and may drop it. The service reads a
  * block only if it is neither cached nor under way, so no two frames ever hold one block.
  *
@@ -63,19 +66,26 @@ bool fill_sync_is_done(const struct frames *s, struct fill_sync *sync, u64 oldes
 	return sync->ticket < oldest;
 }
 
+static u64 queue_oldest(const struct fill_queue *queue)
+{
+	u64 oldest = UINT64_MAX;
+
+	for (u32 i = 0; i < queue->nr; i++) {
+		u64 ticket = queue->ranges[(queue->head + i) % FILL_QUEUE].ticket;
+
+		oldest = ticket < oldest ? ticket : oldest;
+	}
+	return oldest;
+}
+
 u64 fill_oldest(const struct frames *s)
 {
 	const struct fill *fill = &s->fill;
 	u64 now = host_now_ns();
-	u64 oldest = UINT64_MAX;
-	u32 i;
+	u64 oldest = queue_oldest(&fill->queue), far = queue_oldest(&fill->far);
 
-	for (i = 0; i < fill->nr_queued; i++) {
-		u64 ticket = fill->queue[(fill->head + i) % FILL_QUEUE].ticket;
-
-		oldest = ticket < oldest ? ticket : oldest;
-	}
-	for (i = 0; i < FILL_OPS; i++) {
+	oldest = far < oldest ? far : oldest;
+	for (u32 i = 0; i < FILL_OPS; i++) {
 		const struct fill_op *op = &fill->ops[i];
 
 		if (op->busy && !stuck_is(op, now) && op->ticket < oldest)
@@ -258,38 +268,58 @@ enum fill_next {
 	FILL_ON,
 	FILL_SPENT,   /* the next turn goes on */
 	FILL_STARVED, /* only a read that comes back, a fence, or an unpin helps */
-	FILL_FAR,     /* this range waits for a read that comes back; others need not */
 };
+
+/* Readers ask again. */
+static void fill_drop_all(struct fill *fill)
+{
+	fill->queue.nr = 0;
+	fill->far.nr = 0;
+}
 
 /* No frame is free, and none can be taken. Reads under way will bring some. If there are
  * none, or all are stuck, the other frames are pinned. Then the service drops the hints: readers
  * have the kernel, and ask again. */
-static enum fill_next fill_starve(struct frames *s, const struct fill_range *range)
+static enum fill_next fill_starve(struct frames *s, struct fill_queue *from,
+                                  const struct fill_range *range)
 {
 	if (!stuck_all(s)) {
-		fill_queue_push(&s->fill, range);
+		fill_queue_push(from, range);
 	} else {
 		s->fill.starved_until_ns = host_now_ns() + STARVED_NS;
-		s->fill.nr_queued = 0;
+		fill_drop_all(&s->fill);
 	}
 	return FILL_STARVED;
 }
 
-/* Its file may not answer, and too many such reads are under way. If these are stuck, readers ask
- * again. */
-static enum fill_next fill_wait_far(struct frames *s, const struct fill_range *range)
+/* May a far range begin that has waited? */
+static bool fill_far_goes_on(const struct fill *fill)
 {
-	if (stuck_nr(s, true) == s->fill.nr_far)
-		return FILL_ON;
-	fill_queue_push(&s->fill, range);
-	return FILL_FAR;
+	return fill->far.nr > 0 && !fill_is_far_full(fill);
+}
+
+/* Is there a range that could begin now? */
+static bool fill_goes_on(const struct fill *fill)
+{
+	return fill->nr_busy < fill->most_busy &&
+	       (fill->queue.nr > 0 || fill_far_goes_on(fill));
+}
+
+/* The queue whose turn it is: fill_goes_on(). */
+static struct fill_queue *fill_from(struct fill *fill)
+{
+	if (!fill_far_goes_on(fill))
+		return &fill->queue;
+	fill->far_next = !fill->far_next;
+	return fill->far_next || fill->queue.nr == 0 ? &fill->far : &fill->queue;
 }
 
 /* One range, one read. */
 static enum fill_next fill_step(struct frames *s)
 {
 	struct fill *fill = &s->fill;
-	struct fill_range range = fill_queue_pop(fill);
+	struct fill_queue *from = fill_from(fill);
+	struct fill_range range = fill_queue_pop(from);
 	struct held_file *f = files_find(s->files, range.id);
 	u32 spare = evict_nr_spare(s);
 	enum evict_next next = EVICT_GOT;
@@ -298,8 +328,10 @@ static enum fill_next fill_step(struct frames *s)
 
 	if (!f || !files_is_live(s->files, f) || (range.spare && spare == 0))
 		return FILL_ON;
-	if (!held_is_local(f) && fill_is_far_full(fill))
-		return fill_wait_far(s, &range);
+	if (!held_is_local(f) && fill_is_far_full(fill)) {
+		fill_queue_add(&fill->far, &range);
+		return FILL_ON;
+	}
 	op = op_get(fill);
 	nr = range_next_run(s, &range);
 	if (range.spare && nr > spare)
@@ -310,9 +342,9 @@ static enum fill_next fill_step(struct frames *s)
 		op->frames[got] =
 			policy_frame(s->tiers, held_where(f), range.next + got);
 	if (next == EVICT_NONE)
-		return fill_starve(s, &range);
+		return fill_starve(s, from, &range);
 	if (next != EVICT_GOT) {
-		fill_queue_put_back(fill, &range);
+		fill_queue_put_back(from, &range);
 		return next == EVICT_FENCE ? FILL_STARVED : FILL_SPENT;
 	}
 	if (got > 0) {
@@ -328,29 +360,28 @@ static enum fill_next fill_step(struct frames *s)
 		op_begin(s, op);
 	}
 	if (range.next < range.end)
-		fill_queue_push(fill, &range);
+		fill_queue_push(from, &range);
 	return FILL_ON;
 }
 
 bool fill_run(struct frames *s)
 {
 	struct fill *fill = &s->fill;
-	u32 steps = STEPS_PER_TURN, nr_far = 0; /* in a row */
+	u32 steps = STEPS_PER_TURN;
 	enum fill_next next = FILL_ON;
 
 	fill->lines = TURN_LINES;
-	if (fill->nr_queued > 0 &&
+	if (fill->queue.nr + fill->far.nr > 0 &&
 	    (host_now_ns() < fill->starved_until_ns || fill_is_stuck(s)))
-		fill->nr_queued = 0; /* readers ask again */
-	while ((next == FILL_ON || next == FILL_FAR) && steps-- > 0 &&
-	       fill->lines > 0 && nr_far < fill->nr_queued &&
-	       fill->nr_busy < fill->most_busy) {
+		fill_drop_all(fill);
+	while (next == FILL_ON && steps-- > 0 && fill->lines > 0 && fill_goes_on(fill))
 		next = fill_step(s);
-		nr_far = next == FILL_FAR ? nr_far + 1 : 0;
-	}
+	/* Reads that are stuck hold all places. */
+	if (fill->far.nr > 0 && fill_is_far_full(fill) &&
+	    stuck_nr(s, true) == fill->nr_far)
+		fill->far.nr = 0; /* readers ask again */
 	reads_send(s);
-	return next != FILL_STARVED && nr_far < fill->nr_queued &&
-	       fill->nr_busy < fill->most_busy;
+	return next != FILL_STARVED && fill_goes_on(fill);
 }
 
 int fill_init(struct frames *s)

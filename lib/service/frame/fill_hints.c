@@ -67,40 +67,40 @@ bool fill_is_under_way(const struct frames *s, u32 id, u64 index)
 	return false;
 }
 
-static struct fill_range *queue_at(struct fill *fill, u32 i)
+static struct fill_range *queue_at(struct fill_queue *queue, u32 i)
 {
-	return &fill->queue[(fill->head + i) % FILL_QUEUE];
+	return &queue->ranges[(queue->head + i) % FILL_QUEUE];
 }
 
-void fill_queue_push(struct fill *fill, const struct fill_range *range)
+void fill_queue_push(struct fill_queue *queue, const struct fill_range *range)
 {
-	*queue_at(fill, fill->nr_queued++) = *range;
+	*queue_at(queue, queue->nr++) = *range;
 }
 
-void fill_queue_put_back(struct fill *fill, const struct fill_range *range)
+void fill_queue_put_back(struct fill_queue *queue, const struct fill_range *range)
 {
-	fill->head = (fill->head + FILL_QUEUE - 1) % FILL_QUEUE;
-	fill->nr_queued++;
-	*queue_at(fill, 0) = *range;
+	queue->head = (queue->head + FILL_QUEUE - 1) % FILL_QUEUE;
+	queue->nr++;
+	*queue_at(queue, 0) = *range;
 }
 
-struct fill_range fill_queue_pop(struct fill *fill)
+struct fill_range fill_queue_pop(struct fill_queue *queue)
 {
-	struct fill_range range = *queue_at(fill, 0);
+	struct fill_range range = *queue_at(queue, 0);
 
-	fill->head = (fill->head + 1) % FILL_QUEUE;
-	fill->nr_queued--;
+	queue->head = (queue->head + 1) % FILL_QUEUE;
+	queue->nr--;
 	return range;
 }
 
 /* A reader that goes through a file block by block: its hints become one read. */
-static bool queue_extend(struct fill *fill, const struct fill_range *range)
+static bool queue_extend(struct fill_queue *queue, const struct fill_range *range)
 {
 	struct fill_range *last;
 
-	if (fill->nr_queued == 0)
+	if (queue->nr == 0)
 		return false;
-	last = queue_at(fill, fill->nr_queued - 1);
+	last = queue_at(queue, queue->nr - 1);
 	if (last->id != range->id || last->end != range->next ||
 	    range->end - last->next > FILL_RUN || last->spare || range->spare)
 		return false;
@@ -108,11 +108,16 @@ static bool queue_extend(struct fill *fill, const struct fill_range *range)
 	return true;
 }
 
+void fill_queue_add(struct fill_queue *queue, const struct fill_range *range)
+{
+	if (queue->nr < FILL_QUEUE && !queue_extend(queue, range))
+		fill_queue_push(queue, range);
+}
+
 static void queue_add(struct fill *fill, struct fill_range *range)
 {
 	range->ticket = ++fill->ticket;
-	if (fill->nr_queued < FILL_QUEUE && !queue_extend(fill, range))
-		fill_queue_push(fill, range);
+	fill_queue_add(&fill->queue, range);
 }
 
 /* Do the free frames have room for all that is not cached of all held files? Then whatever of it
@@ -241,8 +246,7 @@ void fill_take_last(struct frames *s, u32 place)
 
 void fill_take_all(struct frames *s)
 {
-	for (u32 i = 0; i < s->arena->nr_contexts && s->fill.nr_queued < FILL_QUEUE;
-	     i++)
+	for (u32 i = 0; i < s->arena->nr_contexts && s->fill.queue.nr < FILL_QUEUE; i++)
 		if (arena_posted(s->arena, i))
 			fill_take_from(s, i, HINT_MAX);
 }
@@ -260,7 +264,7 @@ void fill_take_hints(struct frames *s)
 	u32 left = HINTS_PER_TURN, taken;
 
 	fill->now_ns = host_now_ns();
-	if (fill->nr_queued + RANGES_PER_TURN > FILL_QUEUE) {
+	if (fill->queue.nr + RANGES_PER_TURN > FILL_QUEUE) {
 		fill->hinted_ns =
 			fill->now_ns; /* the service looks again after a nap */
 		return;
@@ -293,17 +297,24 @@ bool fill_heard_within(const struct frames *s, u64 ns)
 	return s->fill.now_ns - s->fill.hinted_ns < ns;
 }
 
+static void queue_take_over(struct fill *fill, struct fill_queue *queue,
+                            const struct fill_queue *old,
+                            u32 (*new_id)(const void *arg, u32 id), const void *arg)
+{
+	for (u32 i = 0; i < old->nr; i++) {
+		struct fill_range range = old->ranges[(old->head + i) % FILL_QUEUE];
+
+		range.id = new_id(arg, range.id);
+		range.ticket = ++fill->ticket;
+		if (range.id != FILE_NONE)
+			fill_queue_push(queue, &range);
+	}
+}
+
 void fill_take_over(struct frames *s, const struct frames *old,
                     u32 (*new_id)(const void *arg, u32 id), const void *arg)
 {
 	memcpy(s->times, old->times, sizeof(s->times));
-	for (u32 i = 0; i < old->fill.nr_queued; i++) {
-		struct fill_range range =
-			old->fill.queue[(old->fill.head + i) % FILL_QUEUE];
-
-		range.id = new_id(arg, range.id);
-		range.ticket = ++s->fill.ticket;
-		if (range.id != FILE_NONE)
-			fill_queue_push(&s->fill, &range);
-	}
+	queue_take_over(&s->fill, &s->fill.queue, &old->fill.queue, new_id, arg);
+	queue_take_over(&s->fill, &s->fill.far, &old->fill.far, new_id, arg);
 }

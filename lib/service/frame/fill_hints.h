@@ -6,15 +6,17 @@
 
 #include "lib/service/base/base.h"
 
-struct fill;
+struct fill_queue;
 struct fill_range;
 struct frames;
 
 /* Behind the others; there is room. */
-void fill_queue_push(struct fill *fill, const struct fill_range *range);
+void fill_queue_push(struct fill_queue *queue, const struct fill_range *range);
+/* The same, or it makes the last one longer. A full queue drops it. */
+void fill_queue_add(struct fill_queue *queue, const struct fill_range *range);
 /* To the front; there is room, because it was popped just now. */
-void fill_queue_put_back(struct fill *fill, const struct fill_range *range);
-struct fill_range fill_queue_pop(struct fill *fill);
+void fill_queue_put_back(struct fill_queue *queue, const struct fill_range *range);
+struct fill_range fill_queue_pop(struct fill_queue *queue);
 /* The frame that holds block, FRAME_NONE: there is none. */
 u32 fill_frame(const struct frames *s, u64 block);
 /* Is the file's block being read? */

@@ -16,7 +16,7 @@
  * enough for a fast disk, and one op stays a page of memory. */
 #define FILL_OPS 64u
 #define FILL_RUN 32u
-/* How many ranges wait; a power of two. What comes on top stays in the readers' rings. */
+/* How many ranges wait in a queue; a power of two. What comes on top stays in readers' rings. */
 #define FILL_QUEUE 4096u
 
 /* Blocks that a reader wants. */
@@ -27,6 +27,11 @@ struct fill_range {
 	u64 next, end; /* block numbers in the file */
 	u64 ticket;    /* grows with each hint, see fill_sync_is_done() */
 	u64 hinted_ns; /* when the service took it */
+};
+
+struct fill_queue {
+	u32 head, nr;
+	struct fill_range ranges[FILL_QUEUE];
 };
 
 /* A read under way. */
@@ -50,9 +55,8 @@ struct fill {
 	struct port_reads *reads; /* NULL: workers read */
 	void (*ended)(struct frames *s, struct fill_op *op, int result);
 	u32 nr_busy, most_busy;
-	u32 nr_far;          /* of the busy ones */
-	u32 nr_waiting;      /* of the busy ones: for a description */
-	u32 head, nr_queued; /* of queue */
+	u32 nr_far;     /* of the busy ones */
+	u32 nr_waiting; /* of the busy ones: for a description */
 	/* A round asks each context once for hints, over several turns if it must. It begins
 	 * again when contexts come or go. */
 	struct admission admission;
@@ -64,8 +68,12 @@ struct fill {
 	u64 ticket;           /* of the newest hint */
 	u64 starved_until_ns; /* all frames were pinned: do not ask before */
 	u32 lines;            /* that this turn may still touch */
+	bool far_next;        /* the queue of far ones has its turn */
 	struct fill_op ops[FILL_OPS];
-	struct fill_range queue[FILL_QUEUE];
+	struct fill_queue queue;
+	/* Of files that may not answer, while as many of their reads are under way as may be. What
+	 * finds no room is dropped: readers ask again. */
+	struct fill_queue far;
 };
 
 /* Frames on their way out (evict.c). */
