@@ -18,7 +18,7 @@
 
 #define NS_PER_MS ((u64)1000000)
 #define NS_PER_S ((u64)1000000000)
-#define NR_SERVERS 7u /* 14 workers, and two of them look at files of one server */
+#define NR_SERVERS 7u /* more than may keep workers that look at their files, two each */
 #define MOST_OPEN 6u
 #define MOST_SENT 16u
 /* Descriptors that a request and what it opens need. */
@@ -29,7 +29,7 @@
 /* A worker is awaited for 200 ms, a read that is stuck for 2 s. */
 #define ENDS_NS (5 * NS_PER_S)
 /* Beside workers: the main one, that of leases, and that of a resize. */
-#define MOST_THREADS (14u + 3)
+#define MOST_THREADS (18u + 3)
 /* Of the file's server, as systems.c has it. */
 #define LOOKS_EACH 2u
 

@@ -22,7 +22,7 @@
 /* Refusals of files that the service could not open: it knows them by their paths. */
 #define MOST_PATHS (WORLD_FILES + 3)
 /* As lib/service/base/worker.h has it. */
-#define MOST_WORKERS 14u
+#define MOST_WORKERS 18u
 /* As lib/service/base/worker.c has it: then nobody waits any more for a worker. */
 #define STOP_NS (NS_PER_S / 5)
 /* Watches, and an event that the thread can do without. */

@@ -21,9 +21,11 @@
 struct base;
 
 /* Ours: an open takes some microseconds, so that one worker is enough until one sticks. Files that
- * do not answer keep 12 at most. SYSTEMS_ASKED look at them, two read blocks, and two read for
- * holds. One closes, and one asks for names. So two are free for local files. */
-#define WORKERS_MOST 14u
+ * do not answer keep 16 at most. SYSTEMS_ASKED look at them, two read blocks, and two read for
+ * holds. One closes, and one asks for names. Two open what a predecessor has passed (takeover.c),
+ * one reads the configuration, and one ends a service that a resize has replaced. So two are free
+ * for local files. */
+#define WORKERS_MOST 18u
 #define WORKERS_EACH 2u
 #define WORKER_STUCK_NS (500 * NS_PER_MS)
 

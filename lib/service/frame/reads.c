@@ -20,8 +20,8 @@
 #include "lib/service/base/base.h"
 #include "lib/service/file/held.h"
 
-/* A third of the workers: the others look at files that programs open. */
-#define READS_BY_WORKERS (WORKERS_MOST / 3)
+/* Of WORKERS_MOST: the others look at files that programs open. */
+#define READS_BY_WORKERS 4u
 /* Blocks that the main thread copies itself, 6 us: to hand them on costs as much. */
 #define COPY_HERE 4u
 /* How long the end of the service waits for reads under way. Our choice: a disk answers sooner, and

@@ -27,8 +27,8 @@
 struct file_past;
 struct service;
 
-/* Files that workers open at once: a third of the workers. */
-#define CARRY_OPENS (WORKERS_MOST / 3)
+/* Files that workers open at once, of WORKERS_MOST. */
+#define CARRY_OPENS 4u
 #define CARRY_VISITS (FRAME_VISITS_MAX + 1)
 
 struct carry_opening;
