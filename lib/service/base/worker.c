@@ -48,7 +48,8 @@ struct workers {
 
 static const u32 most_of[NR_WORKER_KINDS] = {
 	[WORKER_ANY] = WORKERS_MOST, [WORKER_CLOSES] = 1, [WORKER_FREES] = 1,
-	[WORKER_OPENS] = 2,          [WORKER_LOOKS] = 2, [WORKER_FAR] = 2,
+	[WORKER_OPENS] = 2,          [WORKER_LOOKS] = 2,  [WORKER_FAR] = 2,
+	[WORKER_TAKES] = 2,
 };
 
 struct worker_closing {

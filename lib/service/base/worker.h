@@ -38,6 +38,7 @@ enum worker_kind {
 	WORKER_OPENS,  /* a second description of a local file; 2 */
 	WORKER_LOOKS,  /* asks what is held whether it still has a name; 2 */
 	WORKER_FAR,    /* reads blocks of a file that may not answer; 2 */
+	WORKER_TAKES,  /* opens such a file, which a predecessor has passed; 2 */
 	NR_WORKER_KINDS
 };
 

@@ -243,8 +243,9 @@ static bool takeover_let_look(struct service *s, int fd, bool local,
 		worker_close(&s->base, fd);
 		return false;
 	}
-	worker_job_init(&j->job, WORKER_ANY, local ? TAKEN_LOCAL : TAKEN_OTHER,
-	                OWNER_SERVICE, takeover_job_work, takeover_job_done);
+	worker_job_init(&j->job, local ? WORKER_ANY : WORKER_TAKES,
+	                local ? TAKEN_LOCAL : TAKEN_OTHER, OWNER_SERVICE,
+	                takeover_job_work, takeover_job_done);
 	j->options = s->options;
 	j->fd = fd;
 	j->file.fd = -1;
