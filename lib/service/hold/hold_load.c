@@ -68,6 +68,7 @@ struct hold_load {
 	u64 bytes;  /* of memory */
 	u64 length; /* of these, the file's */
 	u64 next;   /* where the next piece begins */
+	u64 to_come; /* what later pieces are to bring in; 0: an error, so there are none */
 	u64 huge_left_ns, huge_bytes;
 	u32 nr_pieces; /* under way */
 	int huge_refused;
@@ -83,7 +84,7 @@ struct hold_piece {
 	u64 bytes;  /* of memory */
 	u64 length;
 	bool huge;
-	u64 needed; /* memory that is to come for all ranges; 0: it was looked for */
+	u64 needed; /* memory that is to come; 0: it was looked for */
 	int error;
 	int huge_refused;
 	u64 huge_ns;
@@ -255,12 +256,47 @@ static void load_end_done(void *owner, struct worker_job *job)
 	holds_loaded(s, r, error);
 }
 
+static void loads_note(struct hold_loads *all, u64 bytes)
+{
+	all->noted += bytes;
+	memory_hold_comes(bytes);
+}
+
+static void loads_forget(struct hold_loads *all, u64 bytes)
+{
+	all->noted -= bytes;
+	memory_hold_came(bytes);
+}
+
+/* What new arenas leave to it. A file system that does not answer may keep it for ever, so there
+ * only pieces under way count. */
+static u64 load_noted(const struct hold_load *load)
+{
+	return load->far ? 0 : load->to_come;
+}
+
+/* No more pieces begin. Those under way may be stuck, and others need the memory. */
+static void load_give_up(struct hold_load *load)
+{
+	load->all->to_come -= load->to_come;
+	loads_forget(load->all, load_noted(load));
+	load->to_come = 0;
+}
+
+/* Memory that the next piece is to look for. Loads that begin at once look for all of it together.
+ * Arenas leave nothing to far loads, so each piece of theirs looks again for its own range. */
+static u64 load_needed(const struct hold_load *load)
+{
+	if (load->next == 0)
+		return load->all->to_come;
+	return load->far ? load->to_come : 0;
+}
+
 /* No piece is under way, and none will be. */
 static void load_end(struct holding *s, struct hold_load *load)
 {
 	load_remove(load);
-	load->all->to_come -= load->bytes - load->next;
-	memory_hold_came(load->bytes - load->next);
+	load_give_up(load);
 	load->ending = true;
 	worker_job_init(&load->job, WORKER_ANY, 0, OWNER_HOLDING, load_end_work,
 	                load_end_done);
@@ -293,10 +329,13 @@ static int load_begin_piece(struct holding *s, struct hold_load *load)
 	p->at = load->at + load->next;
 	p->offset = load->offset + load->next;
 	p->bytes = n;
-	p->needed = load->next == 0 ? load->all->to_come : 0;
+	p->needed = load_needed(load);
 	p->length = length < n ? length : n;
 	p->huge = load->huge && n >= HUGE_PAGE_BYTES;
+	if (load->far) /* before the piece looks */
+		loads_note(load->all, n);
 	worker_do(s->base, &p->job); /* it is for no program, so it is accepted */
+	load->to_come -= n;
 	load->next += n;
 	load->nr_pieces++;
 	load->all->nr_pieces++;
@@ -316,10 +355,12 @@ static void load_turn(struct holding *s, struct hold_load *load)
 {
 	load_remove(load);
 	load->error = load_begin_piece(s, load);
-	if (load->error)
+	if (load->error) {
 		hold_outdate(&load->range->core);
-	else if (!load->far && load->next < load->bytes)
+		load_give_up(load);
+	} else if (!load->far && load->next < load->bytes) {
 		load_push(load);
+	}
 	load_check_end(s, load);
 }
 
@@ -363,16 +404,18 @@ static void piece_done(void *owner, struct worker_job *job)
 
 	all->nr_pieces--;
 	all->to_come -= p->bytes;
-	memory_hold_came(p->bytes);
+	loads_forget(all, p->bytes);
 	all->nr_far -= load->far;
 	load->nr_pieces--;
 	load_note_piece(load, p);
 	hold_piece_end(&load->range->core, !p->error);
 	port_free(p);
-	if (load->error)
+	if (load->error) {
 		load_remove(load);
-	else if (load->far && load->next < load->bytes)
+		load_give_up(load);
+	} else if (load->far && load->next < load->bytes) {
 		load_push(load);
+	}
 	load_check_end(s, load);
 	load_run(s, all);
 }
@@ -383,6 +426,7 @@ void hold_load_cancel(struct holding *s, struct hold_load *load)
 		return; /* the error is the last job's; hold_publish() refuses the range */
 	load->error = load->error ? load->error : -ECANCELED;
 	load_remove(load);
+	load_give_up(load);
 	load_check_end(s, load);
 }
 
@@ -454,8 +498,9 @@ int hold_load_begin(struct holding *s, struct hold_loads *all, struct held_range
 	state = direct_works(f) ? direct_want(s->files, f) : DIRECT_NONE;
 	load->direct = state == DIRECT_READY;
 	load->waits = state == DIRECT_COMES;
+	load->to_come = load->bytes;
 	all->to_come += load->bytes;
-	memory_hold_comes(load->bytes);
+	loads_note(all, load_noted(load));
 	r->load = load;
 	load_push(load);
 	load_run(s, all);

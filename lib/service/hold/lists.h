@@ -30,6 +30,7 @@ struct hold_loads {
 	struct hold_turns waiting; /* for a description to be read by (direct.h) */
 	u32 nr_pieces, nr_far;     /* under way */
 	u64 to_come;   /* bytes of memory that no piece has brought in yet */
+	u64 noted;     /* of these, what new arenas leave to holds */
 	bool stopping; /* no piece is begun any more */
 	bool said;     /* the log knows why there are no huge pages */
 };
