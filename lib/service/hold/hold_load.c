@@ -539,3 +539,8 @@ void hold_load_abandon(struct hold_load *load)
 	service_close(&load->kept_fd);
 	port_free(load);
 }
+
+void hold_load_forget(struct hold_loads *all)
+{
+	loads_forget(all, all->noted);
+}

@@ -30,5 +30,7 @@ void hold_load_cancel(struct holding *s, struct hold_load *load);
 bool hold_load_is_of(const struct hold_load *load, const struct holding *s);
 /* At the end of the service: frees what no worker still uses. */
 void hold_load_abandon(struct hold_load *load);
+/* After that: new arenas leave nothing to them any more. */
+void hold_load_forget(struct hold_loads *all);
 
 #endif

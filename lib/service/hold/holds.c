@@ -496,6 +496,7 @@ void holds_fini(struct holding *s)
 			service_close(&r->fd);
 		port_free(r);
 	}
+	hold_load_forget(&h->loads);
 	port_free(h->table);
 	port_free(h->free_places);
 	port_free(h->chains);
