@@ -19,6 +19,8 @@
 
 #define TEST_SECONDS 60
 #define BYTES (2 * HUGE_PAGE_BYTES)
+#define LARGE_BYTES (16 * BYTES)        /* several steps of pages_fill() */
+#define NOTED (3 * LARGE_BYTES)         /* as if others made memory, too */
 #define CLAIM_NS UINT64_C(20000000000)  /* /proc/sys/fs/lease-break-time is 45 s */
 #define FREE_NODE (PORT_MOST_NODES - 1) /* no machine of ours has it */
 
@@ -158,6 +160,8 @@ static void populate_and_commit_bring_all_pages(void **state)
 
 static u32 nr_stops, nr_commits;
 
+static const uint64_t *noted; /* NULL: nobody looks */
+
 int __real_port_commit(int fd, uint64_t offset, uint64_t bytes);
 int __wrap_port_commit(int fd, uint64_t offset, uint64_t bytes);
 
@@ -165,6 +169,8 @@ int __wrap_port_commit(int fd, uint64_t offset, uint64_t bytes);
 int __wrap_port_commit(int fd, uint64_t offset, uint64_t bytes)
 {
 	nr_commits++;
+	if (noted)
+		assert_int_equal(*noted, NOTED - offset);
 	if (nr_stops == 0)
 		return __real_port_commit(fd, offset, bytes);
 	nr_stops--;
@@ -186,6 +192,30 @@ static void fill_is_stopped_and_goes_on_all_pages_come(void **state)
 	assert_true(nr_commits < 1000);
 	nr_stops = 0;
 	port_unmap(m.at, BYTES);
+	port_close(m.fd);
+	(void)state;
+}
+
+/* Others look at what is noted meanwhile. What is there counts as used already. */
+static void fill_goes_on_less_is_to_come(void **state)
+{
+	const struct base *nobody_hears = NULL;
+	uint64_t to_come = NOTED;
+	struct shared_memory m = { .bytes = LARGE_BYTES, .to_come = &to_come };
+
+	m.fd = make(LARGE_BYTES, &m.at);
+	noted = &to_come;
+	nr_commits = 0;
+	assert_int_equal(pages_fill(nobody_hears, &m, false), 0);
+	assert_true(nr_commits > 1);
+	assert_int_equal(to_come, NOTED - LARGE_BYTES);
+	assert_int_equal(m.there, LARGE_BYTES);
+	noted = NULL;
+	nr_stops = UINT32_MAX;
+	assert_int_equal(pages_fill(nobody_hears, &m, false), -EINTR);
+	assert_int_equal(to_come, NOTED - LARGE_BYTES);
+	nr_stops = 0;
+	port_unmap(m.at, LARGE_BYTES);
 	port_close(m.fd);
 	(void)state;
 }
@@ -281,6 +311,7 @@ int main(void)
 		cmocka_unit_test(claim_while_somebody_has_it_is_eagain),
 		cmocka_unit_test(populate_and_commit_bring_all_pages),
 		cmocka_unit_test(fill_is_stopped_and_goes_on_all_pages_come),
+		cmocka_unit_test(fill_goes_on_less_is_to_come),
 		cmocka_unit_test(collapse_keeps_the_bytes),
 		cmocka_unit_test(node_that_is_there_is_granted),
 		cmocka_unit_test(lock_pages_unmapped_is_enomem),

@@ -22,7 +22,7 @@
 
 /* Bytes that an arena is about to take, and those for holds. Either is noted before it looks
  * whether there is room, and counts for the other's look. So of two that come at once one sees the
- * other.
+ * other. What has come goes off, or a look would count it twice.
  * A resize has two services in one process. */
 static u64 memory_arena_to_come, memory_holds_to_come;
 
@@ -106,6 +106,14 @@ static int memory_make_shared(struct memory *s, struct shared_memory *m,
 	return pages_fill(s->base, m, pages == MEMORY_HUGE);
 }
 
+/* The same for a segment of an arena, which is noted as to come. */
+static int memory_make_segment(struct memory *s, struct shared_memory *m,
+                               const char *name, u64 bytes, enum memory_pages pages)
+{
+	m->to_come = &memory_arena_to_come;
+	return memory_make_shared(s, m, name, bytes, pages);
+}
+
 static void memory_free_shared(struct shared_memory *m)
 {
 	if (m->at)
@@ -167,14 +175,15 @@ static int memory_make_data(struct memory *s, u64 bytes, bool reserved)
 	int err;
 
 	if (reserved) {
-		err = memory_make_shared(s, &s->data, "lodic-data", bytes,
-		                         MEMORY_RESERVED);
+		err = memory_make_segment(s, &s->data, "lodic-data", bytes,
+		                          MEMORY_RESERVED);
 		s->stat->huge_bytes = err ? 0 : bytes;
 		if (!err)
 			return 0;
+		host_fetch_add(&memory_arena_to_come, s->data.there);
 		memory_free_shared(&s->data); /* another process was faster */
 	}
-	err = memory_make_shared(s, &s->data, "lodic-data", bytes, memory_pages(s));
+	err = memory_make_segment(s, &s->data, "lodic-data", bytes, memory_pages(s));
 	if (!err)
 		s->stat->huge_bytes = pages_huge_bytes(&s->data);
 	return err;
@@ -214,11 +223,11 @@ static int memory_make_segments(struct memory *s, bool reserved, const char **re
 
 	if (err)
 		return err;
-	err = memory_make_shared(s, &s->control, "lodic-control", control, pages);
+	err = memory_make_segment(s, &s->control, "lodic-control", control, pages);
 	if (!err)
 		err = memory_make_data(s, data, reserved);
 	if (!err)
-		err = memory_make_shared(s, &s->shared, "lodic-shared", shared, pages);
+		err = memory_make_segment(s, &s->shared, "lodic-shared", shared, pages);
 	if (!err)
 		err = memory_close_to_writers(&s->control, s->sharing->for_group);
 	if (!err)
@@ -244,7 +253,8 @@ static int memory_make_all(struct memory *s, const char **ret_why)
 
 	host_fetch_add(&memory_arena_to_come, bytes);
 	err = memory_make_segments(s, reserved, ret_why);
-	host_fetch_add(&memory_arena_to_come, -bytes);
+	bytes -= s->control.there + s->data.there + s->shared.there;
+	host_fetch_add(&memory_arena_to_come, -bytes); /* what has not come */
 	return err;
 }
 

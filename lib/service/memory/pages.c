@@ -54,6 +54,14 @@ static int pages_commit(int fd, u64 at, u64 bytes)
 	return err;
 }
 
+/* From now on the kernel counts them. */
+static void pages_came(struct shared_memory *m, u64 bytes)
+{
+	m->there += bytes;
+	if (m->to_come)
+		host_fetch_add(m->to_come, -bytes);
+}
+
 int pages_fill(const struct base *s, struct shared_memory *m, bool huge)
 {
 	u64 now = host_now_ns(), said = now, n;
@@ -75,6 +83,7 @@ int pages_fill(const struct base *s, struct shared_memory *m, bool huge)
 		err = pages_commit(m->fd, at, n);
 		if (err)
 			return err == -ENOSPC ? -ENOMEM : err;
+		pages_came(m, n);
 		now = host_now_ns();
 		if (now - said < PROGRESS_NS)
 			continue;

@@ -13,12 +13,15 @@ struct shared_memory {
 	int reader_fd; /* what readers get: fd, or a description that cannot write */
 	void *at;      /* NULL: there is none */
 	u64 bytes;
+	u64 there;    /* of these, that have their pages */
+	u64 *to_come; /* counts what is to have them, this one's too; NULL: nothing does */
 	int refused; /* why the kernel gave fewer huge pages than it was asked for; 0 */
 };
 
 /* Makes every page of m be there, which is mapped at m->at. With huge it asks for huge pages,
- * until the kernel has taken too long, and notes in m->refused why it got fewer. It says how
- * far it is when it takes long. -ENOMEM: there is no memory. */
+ * until the kernel has taken too long, and notes in m->refused why it got fewer. What has come
+ * goes off m->to_come at once. It says how far it is when it takes long. -ENOMEM: there is no
+ * memory. */
 int pages_fill(const struct base *s, struct shared_memory *m, bool huge);
 
 /* Asks the kernel for huge pages in the bytes at at, a multiple of HUGE_PAGE_BYTES. 0, or why the
