@@ -17,6 +17,7 @@ struct serve {
 	u64 cache_bytes;
 	u64 ready_ns;
 	bool takeover;
+	bool said_stopping;
 	int listening; /* 0: it makes its socket */
 };
 
@@ -51,6 +52,14 @@ static void serve_stops(void *arg)
 	waits_turns_end();
 }
 
+static void serve_stops_for_good(void *arg)
+{
+	struct serve *serve = arg;
+
+	serve->said_stopping = true;
+	serve_stops(serve);
+}
+
 static void serve_taking(void *arg)
 {
 	(void)arg;
@@ -62,8 +71,11 @@ static void serve_say(void *arg, enum service_level level, const char *event,
 {
 	(void)level;
 	machine_note("the service says %s: %s", event, line);
-	if (strcmp(event, "handed_over") == 0)
-		serve_stops(arg);
+	if (strcmp(event, "handed_over") != 0)
+		return;
+	if (((struct serve *)arg)->said_stopping)
+		machine_fail("a service has said that nobody goes on, and a successor does");
+	serve_stops(arg);
 }
 
 /* Each draw stands alone, so that compilers agree on their order. */
@@ -100,7 +112,7 @@ static void serve_run(void *arg)
 		.events = { .say = serve_say,
 		            .say_arg = &serve,
 		            .taking = serve_taking,
-		            .stopping = serve_stops },
+		            .stopping = serve_stops_for_good },
 	};
 	struct settle_has before = settle_look(process_now());
 	const char *why = "";

@@ -159,6 +159,13 @@ static void resize_waits_for_a_successor_that_has_the_socket(void **state)
 	test_bed_free(&b);
 }
 
+/* A manager that hears it ends the successor, too. */
+static void must_not_say_it(void *arg)
+{
+	(void)arg;
+	_exit(1);
+}
+
 /* HO6: HANDED waits behind more events than a turn hears, of which one ends the service. A
  * successor that had no answer in time serves, so path and lock stay. */
 static void successor_that_has_spoken_keeps_its_path(void **state)
@@ -168,7 +175,10 @@ static void successor_that_has_spoken_keeps_its_path(void **state)
 	int lock;
 
 	(void)state;
-	test_bed_make_blocks(&b, MIB, FEW_BLOCKS);
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.events.stopping = must_not_say_it;
+	b.service.options.sizes.cache_bytes = MIB;
+	test_bed_make(&b, (u64)FEW_BLOCKS * LODIC_BLOCK_BYTES);
 	for (u32 i = 0; i < CROWD; i++) {
 		caller_connect(&crowd[i], &b.service);
 		assert_int_equal(caller_ask(&crowd[i], WIRE_STAT, 0, 0, 0), 0);
@@ -191,6 +201,7 @@ static void successor_that_has_spoken_keeps_its_path(void **state)
 	close(first.socket);
 	for (u32 i = 0; i < CROWD; i++)
 		close(crowd[i].socket);
+	b.service.options.events.stopping = NULL;
 	assert_int_equal(test_service_start(&b.service), 0);
 	test_bed_free(&b);
 }

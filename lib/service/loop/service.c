@@ -337,6 +337,7 @@ int service_run(const struct service_options *options, void (*ready)(void *arg),
 			service_turn(s);
 			s = resize_next(s);
 		}
+		hand_stop(s); /* what it has said decides whether a successor goes on */
 		if (s->options.events.stopping && !s->base.succeeded)
 			s->options.events.stopping(s->options.events.say_arg);
 		service_shut(s);

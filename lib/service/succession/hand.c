@@ -201,10 +201,12 @@ void hand_stop(struct service *s)
 {
 	struct client *c = client_successor(&s->clients);
 
-	if (!c || !c->had_place)
+	if (!c || !c->had_place || s->base.succeeded)
 		return;
 	if (s->base.lent) { /* the path stays, so that the successor serves in any case */
 		s->base.succeeded = true;
+		service_say(&s->base, SERVICE_INFO, "handed_over",
+		            "process %d has the socket, and goes on with it", c->pid);
 		return;
 	}
 	port_stop_receiving(c->socket);
