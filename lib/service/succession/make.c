@@ -170,8 +170,9 @@ static void service_end(struct service *s)
 	accept_end(&s->clients);
 	service_close(&s->signals);
 	service_close_events(&s->base);
-	socket_close(&s->base);
+	/* That close may wait, and then another service goes on meanwhile. */
 	socket_unlock(&s->base);
+	socket_close(&s->base);
 }
 
 void service_shut(struct service *s)
