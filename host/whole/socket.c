@@ -63,10 +63,22 @@ static void socket_leaves(struct socket *s)
 	description_changed(&other->d);
 }
 
+/* A service that ends in order sends away those that nobody lets in any more: it may take long
+ * until it closes the socket. */
+static void socket_leaves_waiting(const struct socket *s)
+{
+	const struct task *t = machine.running;
+
+	if (s->waiting && s->at && s->at->nr_names == 0 && t && !machine.in_event &&
+	    t->may_close && machine.nr_failed[CALL_ACCEPT] == 0)
+		machine_fail("%s lets a program wait until its socket closes", t->process->name);
+}
+
 static void socket_end(struct description *d)
 {
 	struct socket *s = (struct socket *)d;
 
+	socket_leaves_waiting(s);
 	socket_leaves(s);
 	while (s->first) {
 		struct message *m = s->first;

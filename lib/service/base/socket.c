@@ -233,6 +233,11 @@ void socket_unlisten(struct base *s)
 	s->listening = -1;
 }
 
+int socket_unheard(const struct base *s)
+{
+	return s->lent || s->succeeded ? -1 : s->unheard;
+}
+
 void socket_close(struct base *s)
 {
 	service_close(&s->unheard);

@@ -20,7 +20,9 @@ int socket_listen(struct base *s, const char **ret_why);
 /* Nobody finds it any more, and nobody is let in. It stays open: a close may wait, because what
  * programs have sent goes with it, also files that do not answer. */
 void socket_unlisten(struct base *s);
-/* Closes it, once nobody waits for this service. */
+/* That one, if none but this process can let anybody in there; else -1. */
+int socket_unheard(const struct base *s);
+/* Closes it. */
 void socket_close(struct base *s);
 /* The same by a socket that another process has made. It listens once more, for its side effect:
  * from now on the kernel tells programs that this process is at the other end. An error leaves

@@ -38,6 +38,9 @@
 /* How many such a tick hangs up on: 40 us each. */
 #define DROPS_PER_TICK 64u
 
+/* How many the end sends away: all that can wait, twice over. Some are let in to wait meanwhile. */
+#define MOST_SENT_AWAY 256u
+
 /* A program may have sent descriptors already, even one that is turned away. Returns how many
  * messages it has sent. */
 static u32 accept_close(struct clients *s, int *socket)
@@ -233,6 +236,22 @@ static void accept_drop_unasked(struct clients *s)
 			continue;
 		client_hang_up(s, c);
 		left--;
+	}
+}
+
+void accept_send_away(struct clients *s)
+{
+	int unheard = socket_unheard(s->base), socket;
+
+	if (unheard < 0)
+		return;
+	service_close(&s->spare); /* each takes one, and gives it back */
+	for (u32 left = MOST_SENT_AWAY; left > 0; left--) {
+		socket = port_accept(unheard);
+		if (socket >= 0)
+			accept_close(s, &socket);
+		else if (socket != -ECONNABORTED && socket != -EINTR)
+			return;
 	}
 }
 

@@ -11,6 +11,9 @@ struct clients;
  * look at the service is hung up on. One for which there is no room hears so; heard_all: the loop
  * has heard of all that have hung up. */
 void accept_clients(struct clients *s, bool heard_all);
+/* The service ends, and nobody finds its socket any more. Those that wait there hear so at once,
+ * unless another process may let them in yet. */
+void accept_send_away(struct clients *s);
 /* Opens a descriptor that is given up when no other is left, to let somebody in. */
 void accept_begin(struct clients *s);
 void accept_end(struct clients *s);

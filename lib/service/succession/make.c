@@ -144,6 +144,7 @@ static void service_end(struct service *s)
 {
 	hand_stop(s);
 	socket_unlisten(&s->base);
+	accept_send_away(&s->clients);
 	holds_stop(&s->holding);
 	resize_stop(s);
 	worker_stop(&s->base);

@@ -516,7 +516,7 @@ static int takeover_settle(struct service *s, struct takeover *t)
 	if (err == -ECONNRESET)
 		takeover_await_end(s, t);
 	if (err == -ECONNRESET && takeover_path_is_gone(s)) {
-		/* The old one may have it open yet, and then a close alone does not end the watch. */
+		/* The old one may have it open: then a close alone does not end the watch. */
 		service_watch_no_more(&s->base, s->base.listening);
 		service_close(&s->base.listening);
 		service_close(&s->base.lock);
