@@ -212,20 +212,29 @@ static void stop_here(void *arg)
 	raise(SIGSTOP);
 }
 
+static bool is_stopped(pid_t pid)
+{
+	int status;
+
+	return waitpid(pid, &status, WNOHANG | WUNTRACED) == pid && WIFSTOPPED(status);
+}
+
+static void begin_stopped(const struct test_bed *b, struct test_service *next)
+{
+	*next = b->service;
+	next->options.place.takeover = true;
+	next->options.events.taking = stop_here;
+	next->options.events.stopping = NULL;
+	test_service_begin(next);
+	assert_true(WAIT_UNTIL(is_stopped(next->pid)));
+}
+
 /* A successor that has had socket and lock is stopped, and another one comes, unless it is NULL. */
 static void stop_successor(struct test_bed *b, struct test_service *next,
                            struct wire_caller *other)
 {
-	int status;
-
 	bed_make_impatient(b);
-	*next = b->service;
-	next->options.place.takeover = true;
-	next->options.events.taking = stop_here;
-	test_service_begin(next);
-	assert_true(WAIT_UNTIL(waitpid(next->pid, &status, WNOHANG | WUNTRACED) ==
-	                               next->pid &&
-	                       WIFSTOPPED(status)));
+	begin_stopped(b, next);
 	if (!other)
 		return;
 	if (!WAIT_UNTIL_MS(caller_succeed(other, &b->service) == 0, PLACE_MS)) {
@@ -303,6 +312,30 @@ static void successor_that_outlives_an_orderly_end_is_found(void **state)
 	test_bed_free(&b);
 }
 
+/* HO6: the old one stands still before it removes its path. It does not go on, so the start may try
+ * again. */
+static void successor_hears_that_the_old_one_ends_yet(void **state)
+{
+	struct test_service next;
+	struct test_bed b;
+
+	(void)state;
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.sizes.cache_bytes = MIB;
+	b.service.options.events.stopping = stop_here;
+	test_bed_make(&b, (u64)FEW_BLOCKS * LODIC_BLOCK_BYTES);
+	begin_stopped(&b, &next);
+	kill(b.service.pid, SIGTERM);
+	assert_true(WAIT_UNTIL(is_stopped(b.service.pid)));
+	kill(next.pid, SIGCONT);
+	assert_int_equal(test_service_await(&next), -EADDRINUSE);
+	kill(b.service.pid, SIGCONT);
+	assert_int_equal(fixture_wait(b.service.pid), 0);
+	b.service.options.events.stopping = NULL;
+	assert_int_equal(test_service_start(&b.service), 0);
+	test_bed_free(&b);
+}
+
 /* A service that nobody uses waits for a successor, but not for one that is stopped. */
 static void successor_that_is_silent_keeps_no_idle_service(void **state)
 {
@@ -339,6 +372,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(successor_that_lost_its_place_does_not_serve),
 		cmocka_unit_test(successor_that_lost_its_place_does_not_serve_the_dead),
 		cmocka_unit_test(successor_that_outlives_an_orderly_end_is_found),
+		cmocka_unit_test(successor_hears_that_the_old_one_ends_yet),
 		cmocka_unit_test(successor_that_is_silent_keeps_no_idle_service),
 	};
 

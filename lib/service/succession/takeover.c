@@ -117,6 +117,7 @@ static const char *takeover_why(int err)
 	case -EPERM: return "the other service is another user's";
 	case -EAGAIN:
 	case -ETIMEDOUT: return "the other service does not answer";
+	case -EADDRINUSE: return "the other service is about to end; try again";
 	case -EINTR: return "a signal came; the other service goes on";
 	default: return service_why("the other service: %s", strerror(-err));
 	}
@@ -496,14 +497,21 @@ static bool takeover_path_is_gone(const struct service *s)
 	                         !socket_lock_is_current(&s->base));
 }
 
-/* After a reset: the old one removes its path soon, unless it goes on. The kernel marks a dead
- * one's arena before it closes anything of its. */
-static void takeover_await_end(const struct service *s, const struct takeover *t)
+/* After a reset without a farewell the old one ends, and removes its path soon. The kernel marks a
+ * dead one's arena before it closes anything of its. -ECONNRESET: it has died, or its path has
+ * gone. -EADDRINUSE: it stands still. -EINTR: this service shall end, too. */
+static int takeover_await_end(const struct service *s, const struct takeover *t)
 {
 	u64 end = host_now_ns() + LOOK_TIMEOUT_MS * NS_PER_MS;
 
-	while (takeover_old_lives(t) && !takeover_path_is_gone(s) && host_now_ns() < end)
+	while (takeover_old_lives(t) && !takeover_path_is_gone(s)) {
+		if (port_ready(s->signals, PORT_INPUT) == 1)
+			return -EINTR;
+		if (host_now_ns() >= end)
+			return -EADDRINUSE;
 		port_sleep(END_PAUSE_NS);
+	}
+	return -ECONNRESET;
 }
 
 /* HO7. The answer to HANDED says that the old one accepts nobody any more. If none comes, the old
@@ -514,7 +522,7 @@ static int takeover_settle(struct service *s, struct takeover *t)
 	int err = succession_ask(&t->old_service, WIRE_HANDED, 0, 0, 0);
 
 	if (err == -ECONNRESET)
-		takeover_await_end(s, t);
+		err = takeover_await_end(s, t);
 	if (err == -ECONNRESET && takeover_path_is_gone(s)) {
 		/* The old one may have it open: then a close alone does not end the watch. */
 		service_watch_no_more(&s->base, s->base.listening);
@@ -522,8 +530,6 @@ static int takeover_settle(struct service *s, struct takeover *t)
 		service_close(&s->base.lock);
 		return err;
 	}
-	if (err == -ECONNRESET && takeover_old_lives(t))
-		err = -EBUSY; /* it has hung up, and goes on */
 	if (!err || err == -ECONNRESET || err == -ETIMEDOUT)
 		return 0;
 	s->base.succeeded = true;
