@@ -56,8 +56,9 @@
  *    Until the call is over, no thread connects for the shim. A read that is in the middle of a
  *    copy finds zeros, and its last look fails (LV1 in lib/client/segment.h).
  * U24 After a change of user or groups the shim looks for a service of the new user, at that user's
- *    own socket. If the user of `lodic run` has named a socket, it stays with that one, if the
- *    kernel and the service let it in. A program that goes to and fro attaches once in 2 s.
+ *    own socket. The settings' `trust` counts for the user of `lodic run` only. If that user has
+ *    named a socket, it stays with that one, if the kernel and the service let it in. A program
+ *    that goes to and fro attaches once in 2 s.
  * U25 Some rights are lost where no service can see it, and then the shim stays away for good. So
  *    it is for a Landlock domain, another root folder, and another name space of mounts or users.
  *    So it is, too, for the right to pass by the modes of files, and for one thread's own ids.

@@ -183,15 +183,18 @@ enum run_why run_look_new(struct run_state *s, int fd, u64 slot)
 
 /* ---- the service ---- */
 
+u32 run_trusted(void)
+{
+	/* Another user has other settings, and a read reads none. */
+	return port_user() == shim.leave.first_user ? shim.leave.trusted : LENT_NO_USER;
+}
+
 struct lodic *run_attach(struct run_state *s)
 {
-	u32 trusted = shim.leave.trusted;
-
 	if (s->lodic)
 		return s->lodic;
-	if (port_user() != shim.leave.first_user)
-		trusted = LENT_NO_USER; /* it has other settings, and a read reads none */
-	return lent_attach(shim.leave.socket, trusted, &s->lodic) == 0 ? s->lodic : NULL;
+	return lent_attach(shim.leave.socket, run_trusted(), &s->lodic) == 0 ? s->lodic
+	                                                                     : NULL;
 }
 
 void run_is_alone(struct run_state *s)

@@ -20,6 +20,9 @@ void run_file_unnamed(struct run_state *s, struct run_file *f);
 /* Gives back the files that nobody has had open for a while. false: the service is busy. */
 bool files_sweep(struct run_state *s, u64 now);
 
+/* The user whose service this process believes beside its own user's, or LENT_NO_USER. Without the
+ * lock, too. */
+u32 run_trusted(void);
 /* This process's attachment; NULL: there is no memory. */
 struct lodic *run_attach(struct run_state *s);
 /* A step has been made: is there a service? */

@@ -22,6 +22,7 @@
 #include "preload/own.h"
 #include "preload/run_environment.h"
 #include "preload/run_calls.h"
+#include "preload/run_files.h"
 #include "preload/run_place.h"
 #include "preload/run_report.h"
 
@@ -189,7 +190,7 @@ static void left(struct run_state *s, enum run_leave how)
 		s->left_attached = 0;
 		now += leave_pause(s, now); /* U24 */
 	}
-	if (s->lodic && !lent_move(s->lodic, shim.leave.socket, now))
+	if (s->lodic && !lent_move(s->lodic, shim.leave.socket, run_trusted(), now))
 		host_store_relaxed(&s->off, 1);
 	host_fetch_add(&s->leaving, -(u64)1);
 	run_unlock(s, &hold);

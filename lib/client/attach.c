@@ -273,7 +273,7 @@ void attach_leave(struct lodic *lodic)
 	attach_set_segment(lodic, NULL);
 }
 
-int attach_move(struct lodic *lodic, const char *socket, u64 at_ns)
+int attach_move(struct lodic *lodic, const char *socket, u32 trusted, u64 at_ns)
 {
 	char *path = port_text(socket);
 
@@ -281,6 +281,7 @@ int attach_move(struct lodic *lodic, const char *socket, u64 at_ns)
 		return -ENOMEM;
 	port_free(lodic->start.socket_path);
 	lodic->start.socket_path = path;
+	lodic->start.trusted = trusted;
 	retry_reset(&lodic->retry);
 	lodic->error = -EAGAIN; /* nobody has tried yet */
 	retry_put_off(&lodic->retry, at_ns);

@@ -74,8 +74,9 @@ int attach_start(struct lodic *lodic);
 /* Hangs up, and lets go of the segment's memory (segment_leave()). context_leave() does it for
  * seats. Afterwards there is no current segment. */
 void attach_leave(struct lodic *lodic);
-/* From now on the service is the one at socket. Nobody tries to connect before at_ns. -ENOMEM. */
-int attach_move(struct lodic *lodic, const char *socket, u64 at_ns);
+/* From now on the service is the one at socket, and trusted is as for attach_later(). Nobody tries
+ * to connect before at_ns. -ENOMEM: all is as before. */
+int attach_move(struct lodic *lodic, const char *socket, u32 trusted, u64 at_ns);
 /* Asks by the channel. It is free: attach_step() has just returned 0. */
 int attach_ask(struct lodic *lodic, const struct wire_request *request, int fd,
                void (*done)(void *owner, const struct channel_reply *reply),

@@ -398,12 +398,12 @@ void lent_leave_file(struct lent_file *file)
 	retry_reset(&file->retry);
 }
 
-bool lent_move(struct lodic *lodic, const char *socket, u64 at_ns)
+bool lent_move(struct lodic *lodic, const char *socket, u32 trusted, u64 at_ns)
 {
 	int err;
 
 	attach_lock(lodic);
-	err = attach_move(lodic, socket, at_ns);
+	err = attach_move(lodic, socket, trusted, at_ns);
 	attach_unlock(lodic);
 	return err == 0;
 }

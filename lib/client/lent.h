@@ -127,9 +127,9 @@ u64 lent_generation(const struct lodic *lodic);
 void lent_leave(struct lodic *lodic);
 void lent_leave_context(struct lodic_context *context);
 void lent_leave_file(struct lent_file *file);
-/* After lent_leave(): the next service is the one at socket, from at_ns on. false: there is no
- * memory. */
-bool lent_move(struct lodic *lodic, const char *socket, u64 at_ns);
+/* After lent_leave(): the next service is the one at socket, from at_ns on. trusted: as for
+ * lent_attach(), and the process may be another user's by now. false: there is no memory. */
+bool lent_move(struct lodic *lodic, const char *socket, u32 trusted, u64 at_ns);
 /* Does nobody listen at the socket, as far as the last try says? */
 bool lent_is_alone(const struct lodic *lodic);
 /* Why is the file not cached? An errno with its reason; 0: it is, or nobody knows yet. */

@@ -19,7 +19,9 @@
 
 #include <cmocka.h>
 
+#include "lib/client/attach.h"
 #include "lib/client/lent.h"
+#include "lib/port/listen.h"
 #include "tests/support/cache_fixture.h"
 
 #define NR_BLOCKS 8u
@@ -27,6 +29,7 @@
 #define TURNS 300u
 #define LEAVES 200u
 #define TEST_SECONDS 120
+#define STRANGER 65534u /* a user */
 
 /* Two files, and a place. A name n stands for file n % 2. */
 struct lent_bed {
@@ -241,7 +244,8 @@ static void leaving_under_reads_no_zeros(void **state)
 		lent_leave(b.lodic);
 		lent_leave_context(b.reader);
 		lent_leave_file(&b.place);
-		assert_true(lent_move(b.lodic, b.bed.service.socket, 0));
+		assert_true(lent_move(b.lodic, b.bed.service.socket, LENT_NO_USER,
+		                      0));
 		pthread_mutex_unlock(&b.lock);
 	}
 	host_store_release(&b.stop, 1);
@@ -251,6 +255,32 @@ static void leaving_under_reads_no_zeros(void **state)
 	lent_bed_free(&b);
 }
 
+/* Each user has settings of its own. So has a program that has become another one. */
+static void moved_believes_whom_its_user_trusts_now(void **state)
+{
+	char path[FIXTURE_PATH_BYTES];
+	int listening = port_socket(), err;
+	struct lodic *lodic;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip(); /* nobody else's socket can be made */
+	fixture_path(path, "stranger");
+	assert_int_equal(port_bind(listening, path), 0);
+	err = seteuid(STRANGER);
+	assert_int_equal(port_listen(listening, 1), 0);
+	assert_int_equal(err | seteuid(0), 0);
+	assert_int_equal(lent_attach(path, STRANGER, &lodic), 0);
+	lent_connect(lodic);
+	assert_int_not_equal(lodic->error, -EPERM);
+	lent_leave(lodic);
+	assert_true(lent_move(lodic, path, LENT_NO_USER, 0));
+	lent_connect(lodic);
+	assert_int_equal(lodic->error, -EPERM);
+	lodic_detach(lodic);
+	close(listening);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +288,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(answer_for_another_file_does_not_count),
 		cmocka_unit_test(place_changes_under_a_read_no_mixture),
 		cmocka_unit_test(leaving_under_reads_no_zeros),
+		cmocka_unit_test(moved_believes_whom_its_user_trusts_now),
 	};
 
 	fixture_begin(argc, argv, NULL);
