@@ -65,12 +65,17 @@ static int own_high(int fd)
 	u64 limit = port_limit(PORT_LIMIT_DESCRIPTORS);
 	u64 top = limit < OWN_TOP ? limit : OWN_TOP;
 	int high = port_dup_above(fd, top > 2 * OWN_BELOW ? (int)(top - OWN_BELOW) : 0);
+	bool from_0 = high < 0;
 	int next;
 
-	if (high < 0)
+	if (from_0)
 		high = port_dup_above(fd, 0);
-	while (high >= 0 && own_is_stale(high)) { /* at most OWN_NR times */
+	while (high >= 0 && own_is_stale(high)) { /* at most 2 * OWN_NR times */
 		next = port_dup_above(fd, high + 1);
+		if (next < 0 && !from_0) {
+			from_0 = true;
+			next = port_dup_above(fd, 0);
+		}
 		port_shut(high);
 		high = next;
 	}
