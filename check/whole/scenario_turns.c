@@ -30,7 +30,7 @@
 static const char huge[] = "/huge", ranges[] = "/ranges";
 
 static struct {
-	bool holds, begun, over;
+	bool holds, begun;
 	struct waiters waiters;
 } turns;
 

@@ -94,7 +94,6 @@ const struct scenario scenarios[] = {
 	{ "budget", scenario_budget, false },
 };
 const u32 nr_scenarios = sizeof(scenarios) / sizeof(scenarios[0]);
-const char *scenario_name;
 
 const struct scenario *scenario_find(const char *name)
 {
@@ -119,7 +118,6 @@ const struct scenario *scenario_draw(void)
 
 void scenario_begin(const struct scenario *scenario)
 {
-	scenario_name = scenario->name;
 	settle_begin();
 	waits_begin();
 	scenario->begin();

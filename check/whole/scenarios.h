@@ -39,8 +39,6 @@ void scenario_budget(void);
 
 extern const struct scenario scenarios[];
 extern const u32 nr_scenarios;
-/* The one that goes on. */
-extern const char *scenario_name;
 
 /* NULL: there is none of that name. */
 const struct scenario *scenario_find(const char *name);

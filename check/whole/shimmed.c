@@ -58,7 +58,6 @@ static struct shimmed {
 	struct opened opened[MOST_OPENED];
 	struct reading readings[SHIMMED_THREADS + 1];
 	u32 nr_running; /* threads besides the first */
-	bool locked[WORLD_MOST_FILES]; /* by flock(): not lent from then on */
 } programs[SHIMMED_MOST];
 static u32 nr_programs;
 
@@ -531,7 +530,7 @@ static void shimmed_is_served(struct shimmed *s, int fd)
 		shimmed_reads(s, s->readings, fd);
 		if (nr_reads == machine.running->nr_reads || world_files[file].inode->bytes == 0)
 			return;
-		if (machine.now_ns > until && !world.few_files && !s->locked[file])
+		if (machine.now_ns > until && !world.few_files)
 			machine_fail("%s is not served for so long", world_files[file].path);
 		port_sleep(AGAIN_NS);
 		if (machine_draw(REOPEN_ONE_IN) == 0) { /* an open() may start a service */

@@ -33,7 +33,6 @@ int hooked_dup(int from);
 int hooked_dup2(int from, int to);
 int hooked_dup3(int from, int to, int flags);
 int hooked_fcntl(int fd, int command, unsigned long more);
-int hooked_flock(int fd, int operation);
 ssize_t hooked_read(int fd, void *to, size_t n);
 ssize_t hooked_pread(int fd, void *to, size_t n, off_t offset);
 ssize_t hooked_preadv(int fd, const struct iovec *to, int nr, off_t offset);

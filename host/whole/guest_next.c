@@ -154,13 +154,6 @@ static int next_fcntl(int fd, int command, ...)
 	}
 }
 
-static int next_flock(int fd, int operation)
-{
-	next_enters();
-	(void)operation;
-	return (int)next_returns("flock", fd_get(fd) ? 0 : -EBADF);
-}
-
 /* ---- reads ---- */
 
 /* The file that can be read there. An error if there is none. */
@@ -253,7 +246,6 @@ u64 next_find(enum next which)
 	case NEXT_DUP2: return (u64)next_dup2;
 	case NEXT_DUP3: return (u64)next_dup3;
 	case NEXT_FCNTL: return (u64)next_fcntl;
-	case NEXT_FLOCK: return (u64)next_flock;
 	case NEXT_READ: return (u64)next_read;
 	case NEXT_PREAD: return (u64)next_pread;
 	case NEXT_PREADV: return (u64)next_preadv;

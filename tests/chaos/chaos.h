@@ -28,11 +28,10 @@ extern const char *const chaos_role_names[NR_ROLES];
 
 /* What the programs under `lodic run` have done. Only program i writes element i. */
 struct shim_tally {
-	u64 progress;
-	u64 reads, exact;
+	u64 reads;
 	u64 maps, served; /* served: mappings of the cache's memory */
 	u64 looks;        /* at all bytes of a mapping */
-	u64 forks, wrong;
+	u64 wrong;
 };
 
 /* In a file that all programs map. */
