@@ -22,7 +22,7 @@ import tree
 
 ROOT = tree.ROOT
 DECISIVE = ["core", "lib", "check/whole", "host/whole", "host/fiber", "host/random.h",
-            "include/lodic"]
+            "include/lodic", "preload"]
 OUTSIDE = ["check", "include", "core", "sim", "preload", "bench", "cli", "host", "tests"]
 NO_MUTANTS = ("lib/posix/", "lib/port.h", "lib/port/")
 NOT_COPIED = {"build", ".git", "lib", "host", "check"}
