@@ -9,8 +9,9 @@ It takes each row with `whole N`, or those named. It compiles the changed files 
 compile_commands.json of DIR says, and links them with the other objects of the product. Then the
 search runs N schedules from seed 1 with that product. A row is found if the search fails, and its
 line has the seed and the rule. A seed that fails without the mutant as well does not count: the
-search goes on behind it. A search that takes more than --seconds of CPU time counts as found: its
-mutant never ends. One that `lacks` something is looked for as well. Exit status: 1 if one was not
+search goes on behind it. A search that fails and names no seed counts only if the same one ends
+well without the mutant. One that takes more than --seconds of CPU time counts as found: its mutant
+never ends. One that `lacks` something is looked for as well. Exit status: 1 if one was not
 found that lacks nothing.
 
 COMMAND is the search. It runs in DIR. {schedules} in it becomes their number.
@@ -109,9 +110,11 @@ class Search:
         if run.returncode == 0:
             return None
         said = [line for line in run.stdout.splitlines() if ", seed " in line]
-        said = (said or run.stdout.splitlines() or [f"it ends by signal {-run.returncode}"])[0]
+        ends = f"signal {-run.returncode}" if run.returncode < 0 else f"status {run.returncode}"
+        said = (said or run.stdout.splitlines() or [f"it ends by {ends}"])[0]
         if f"signal {int(signal.SIGKILL)}" in said:
-            said = said.replace(said.partition(": ")[2], f"no end in {self.seconds} s of CPU time")
+            seed, colon, _ = said.partition(": ")
+            said = f"{seed if colon else 'it'}: no end in {self.seconds} s of CPU time"
         return said
 
     def finds(self, schedules, scenario, folder):
@@ -119,8 +122,13 @@ class Search:
         first = 1
         while first <= schedules:
             said = self.fails(schedules + 1 - first, first, scenario, folder)
-            seed = said and SEED.search(said)
-            if not seed or not self.fails(1, int(seed[1]), scenario):
+            if not said:
+                return None
+            seed = SEED.search(said)
+            if not seed:
+                unchanged = self.fails(schedules + 1 - first, first, scenario)
+                return None if unchanged else said
+            if not self.fails(1, int(seed[1]), scenario):
                 return said
             first = int(seed[1]) + 1
         return None
