@@ -58,6 +58,7 @@ struct hold_load {
 	struct holding *owner; /* of file; another one may have taken its place since */
 	struct held_file *file;
 	bool far, direct, huge;
+	bool looked; /* its first piece is back, so there is memory for all of it */
 	bool waits;  /* for a description to be read by */
 	bool ending; /* the last job is under way */
 	int file_fd;
@@ -350,7 +351,8 @@ static void load_check_end(struct holding *s, struct hold_load *load)
 		load_end(s, load);
 }
 
-/* A load's turn: a piece of it, and to the end of the line. */
+/* A load's turn: a piece of it, and to the end of the line. The first piece is alone, because it
+ * looks whether there is memory for all of it. */
 static void load_turn(struct holding *s, struct hold_load *load)
 {
 	load_remove(load);
@@ -358,7 +360,7 @@ static void load_turn(struct holding *s, struct hold_load *load)
 	if (load->error) {
 		hold_outdate(&load->range->core);
 		load_give_up(load);
-	} else if (!load->far && load->next < load->bytes) {
+	} else if (!load->far && load->looked && load->next < load->bytes) {
 		load_push(load);
 	}
 	load_check_end(s, load);
@@ -413,9 +415,10 @@ static void piece_done(void *owner, struct worker_job *job)
 	if (load->error) {
 		load_remove(load);
 		load_give_up(load);
-	} else if (load->far && load->next < load->bytes) {
+	} else if ((load->far || !load->looked) && load->next < load->bytes) {
 		load_push(load);
 	}
+	load->looked = true;
 	load_check_end(s, load);
 	load_run(s, all);
 }
