@@ -197,6 +197,12 @@ static void on_taking(void *arg)
 	notify_send("MAINPID=%d", (int)getpid());
 }
 
+static void on_taken_back(void *arg, int pid)
+{
+	(void)arg;
+	notify_send("MAINPID=%d", pid);
+}
+
 static void on_stopping(void *arg)
 {
 	(void)arg;
@@ -343,6 +349,7 @@ void serve_connect(struct serve *s)
 	o->events.alive = notify_is_watched() ? on_alive : NULL;
 	o->events.stopping = on_stopping;
 	o->events.taking = on_taking;
+	o->events.taken_back = on_taken_back;
 }
 
 /* It has ended without a word. */

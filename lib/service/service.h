@@ -113,6 +113,8 @@ struct service_events {
 	uint64_t (*reread_done)(void *arg);
 	/* A takeover is settled, and the other service ends next. */
 	void (*taking)(void *arg);
+	/* It is not, after all: the other service, process pid, goes on. */
+	void (*taken_back)(void *arg, int pid);
 	/* The main loop goes on: at least every SERVICE_ALIVE_MS, but for a long turn. */
 	void (*alive)(void *arg);
 	/* The end begins, and no successor goes on instead. */

@@ -219,12 +219,26 @@ static bool is_stopped(pid_t pid)
 	return waitpid(pid, &status, WNOHANG | WUNTRACED) == pid && WIFSTOPPED(status);
 }
 
+static pid_t old_pid;
+static bool tells_back;
+
+/* The wrong process ends the successor. */
+static void must_be_the_old_one(void *arg, int pid)
+{
+	(void)arg;
+	if (pid != old_pid)
+		_exit(1);
+	raise(SIGSTOP);
+}
+
 static void begin_stopped(const struct test_bed *b, struct test_service *next)
 {
 	*next = b->service;
 	next->options.place.takeover = true;
 	next->options.events.taking = stop_here;
 	next->options.events.stopping = NULL;
+	next->options.events.taken_back = tells_back ? must_be_the_old_one : NULL;
+	old_pid = b->service.pid;
 	test_service_begin(next);
 	assert_true(WAIT_UNTIL(is_stopped(next->pid)));
 }
@@ -252,7 +266,7 @@ static void assert_serves(const struct test_bed *b)
 	lodic_detach(lodic);
 }
 
-/* HO7 */
+/* HO7. A manager that has heard of the successor hears that the old one goes on. */
 static void successor_that_lost_its_place_does_not_serve(void **state)
 {
 	struct wire_caller other;
@@ -261,7 +275,11 @@ static void successor_that_lost_its_place_does_not_serve(void **state)
 	int lock;
 
 	(void)state;
+	tells_back = true;
 	stop_successor(&b, &next, &other);
+	tells_back = false;
+	kill(next.pid, SIGCONT);
+	assert_true(WAIT_UNTIL(is_stopped(next.pid)));
 	kill(next.pid, SIGCONT);
 	assert_int_equal(test_service_await(&next), -EBUSY);
 	close(other.socket);

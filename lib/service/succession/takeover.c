@@ -536,6 +536,16 @@ static int takeover_settle(struct service *s, struct takeover *t)
 	return err;
 }
 
+/* The manager has heard that this service is the one now. The old one is the peer: it has made the
+ * channel. */
+static void takeover_gives_back(const struct service *s, const struct takeover *t)
+{
+	struct port_peer peer;
+
+	if (s->options.events.taken_back && port_peer(t->old_service.socket, &peer) == 0)
+		s->options.events.taken_back(s->options.events.say_arg, peer.pid);
+}
+
 static int takeover_take_socket(struct service *s, struct takeover *t,
                                 const char **ret_why)
 {
@@ -557,6 +567,8 @@ static int takeover_take_socket(struct service *s, struct takeover *t,
 	err = takeover_settle(s, t);
 	if (err)
 		*ret_why = takeover_why(err);
+	if (err && err != -ECONNRESET && err != -EADDRINUSE) /* then it ends */
+		takeover_gives_back(s, t);
 	return err;
 }
 
