@@ -84,9 +84,7 @@ static void socket_end(struct description *d)
 		struct message *m = s->first;
 
 		s->first = m->next;
-		/* A connection that nobody has accepted ends with the listening socket: after the
-		 * last turn. A service that was succeeded says nothing before it. */
-		message_end(m, !s->not_accepted);
+		message_end(m, true);
 	}
 	while (s->waiting) {
 		struct socket *next = s->waiting;
