@@ -33,12 +33,12 @@
 
 #define BLOCK LODIC_BLOCK_BYTES
 #define TEST_SECONDS 120
-#define NR_PROGRAMS 8u
+#define NR_PROGRAMS 10u
 #define OPENS_EACH 2u
 #define MOST_OPENS 9u
 #define NR_STRAYS 12u
-#define NR_WAITING 16u /* more than there are workers */
-#define NR_READERS 10u /* the same */
+#define NR_WAITING 20u /* more than there are workers */
+#define NR_READERS 20u /* the same */
 #define SCANNED_BYTES ((u64)4 << 20)
 
 static void open_unanswered_others_attach_and_open(void **state)
