@@ -8,6 +8,10 @@
 #include "check/whole/settle.h"
 #include "check/whole/waits.h"
 
+#define NS_PER_MS ((u64)1000000)
+/* The end of a service awaits a worker for 200 ms. */
+#define SLOW_MS 2000u
+
 /* Nothing fails but the reads of the service's workers: each is interrupted, as long as faults
  * last. */
 static void reads_interrupted(void)
@@ -34,11 +38,34 @@ static void reads_starved(void)
 	machine.rate[FAULT_ERRNO] = 4u << machine_draw(5);
 }
 
+static void ender_run(void *arg)
+{
+	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
+		struct process *service;
+
+		task_wait(NULL, machine.now_ns + machine_draw(1000) * NS_PER_MS);
+		service = world_youngest_service();
+		if (service)
+			process_signal(service, SIGNAL_END);
+	}
+}
+
+/* Nothing fails, but the disk is slow. So services end while their workers read. */
+static void reads_slow(void)
+{
+	world_no_faults();
+	machine.no_reads = true;
+	machine.read_ms = SLOW_MS;
+	settle_expect(process_start("ender", WORLD_USER, ender_run,
+	                            (void *)(uintptr_t)(1 + machine_draw(8))));
+}
+
 static void reads_begin(void)
 {
 	switch (machine_draw(16)) {
 	case 0: reads_interrupted(); break;
 	case 1: reads_starved(); break;
+	case 2: reads_slow(); break;
 	default: break;
 	}
 	for (u32 i = 1 + machine_draw(world.wide ? 8 : 3); i > 0; i--)

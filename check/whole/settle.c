@@ -91,7 +91,8 @@ void settle_service_ends(const struct settle_has *before)
 
 	/* It may have left a worker alone, or a read, with what that had. It may have been stopped
 	 * for that long, too. */
-	if ((settle_is_slow() || world.servers || machine.rate[FAULT_STOP] > 0) &&
+	if ((settle_is_slow() || world.servers || machine.read_ms > 0 ||
+	     machine.rate[FAULT_STOP] > 0) &&
 	    machine.now_ns >= settle.stops_ns[process_now()->number] + STOP_NS)
 		most.nr_blocks = most.nr_fds = most.nr_mappings = NR_ANY;
 	while (process_now()->nr_tasks > before->nr_tasks && machine.now_ns < until)

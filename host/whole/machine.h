@@ -192,6 +192,7 @@ struct machine {
 	bool faults_end;     /* from now on nothing fails: what remains must get well */
 	/* What this machine does not have: leases, reads under way. */
 	bool no_leases, no_reads;
+	u32 read_ms; /* a worker's read takes so long at most, until faults end; 0: no time */
 	u32 most_watches; /* of an instance; 0: any number */
 	u32 most_looks; /* of a process, at files of one silent server; 0: any number */
 	u64 nr_called[NR_CALLS];

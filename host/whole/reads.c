@@ -6,6 +6,7 @@
 #include "lib/port/reads.h"
 
 #define MOST_READS 64u
+#define NS_PER_MS ((u64)1000000)
 
 enum reading_state { READ_FREE, READ_ADDED, READ_BEGUN, READ_ENDED };
 
@@ -102,6 +103,8 @@ int64_t port_read_pieces(int fd, const struct port_piece *pieces,
 		return err ? err : -EBADF;
 	}
 	server_ask_by(file);
+	if (machine.read_ms > 0 && !machine.faults_end)
+		task_wait(NULL, machine.now_ns + machine_draw(machine.read_ms) * NS_PER_MS);
 	machine.running->reads_by = 0;
 	if (machine_draws(FAULT_SHORT))
 		nr_pieces = 1 + machine_draw(nr_pieces);
