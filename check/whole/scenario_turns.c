@@ -20,17 +20,26 @@
 /* A range leaves, and others have waited for its memory. */
 #define HUGE_MIB 20u
 #define HOLD_MIB (HUGE_MIB + 4)
+#define RANGERS 3u
 #define RANGES_EACH 12u
+/* Or each range has its own memory, and the one that leaves had all of it: so all of them wait.
+ * A smaller range than 1 MiB is the program's copy. */
+#define ALL_RANGERS 4u
+#define ALL_MIB (ALL_RANGERS * RANGES_EACH)
 #define WAIT_NS (60 * NS_PER_S)
 /* As nameless.c and holds.c have it; and a few for other reasons. */
 #define GO_PER_TURN 32u
 #define BEGINS_PER_TURN 16u
+/* A turn of the service begins behind its wait. Requests come before holds_run() has counted anew:
+ * they begin what the last turn has left, and then it begins as many. */
+#define BEGINS_MOST (2 * BEGINS_PER_TURN)
 #define OTHERS 8u
 
 static const char huge[] = "/huge", ranges[] = "/ranges";
 
 static struct {
-	bool holds, begun;
+	bool begun;
+	u32 huge_mib, hold_mib;
 	struct waiters waiters;
 } turns;
 
@@ -39,7 +48,7 @@ static void turns_adjust(struct service_options *options)
 	options->keeping.nr_files = 128;
 	/* Longer than a call may take: a turn lets files go for one reason only. */
 	options->keeping.keep_ms = 3600000;
-	options->sizes.hold_bytes = (u64)HOLD_MIB << 20;
+	options->sizes.hold_bytes = (u64)turns.hold_mib << 20;
 }
 
 static void many_path(char path[16], u32 i)
@@ -162,7 +171,7 @@ static void ranger_holds(struct lodic *lodic, u32 which)
 	while (!turns.begun)
 		task_wait(&turns.waiters, machine.now_ns + WAIT_NS);
 	for (u32 i = 0; i < RANGES_EACH; i++) {
-		off_t offset = (off_t)((which * RANGES_EACH + i) % HUGE_MIB) << 20;
+		off_t offset = (off_t)((which * RANGES_EACH + i) % turns.huge_mib) << 20;
 
 		++*world_closed();
 		nr += lodic_hold(lodic, file, offset, (u64)1 << 20, 0, &hold[nr]) == 0;
@@ -191,14 +200,27 @@ static void turns_start(const char *name, void (*run)(void *arg), u32 arg)
 	settle_expect(process_start(name, WORLD_USER, run, (void *)(uintptr_t)arg));
 }
 
+static void turns_start_holds(u32 rangers, u32 huge_mib, u32 hold_mib)
+{
+	turns.huge_mib = huge_mib;
+	turns.hold_mib = hold_mib;
+	program_make_file(huge, WORLD_USER, 0644, (u64)huge_mib << 20);
+	program_make_file(ranges, WORLD_USER, 0644, (u64)huge_mib << 20);
+	turns_start("big", big_run, 0);
+	for (u32 i = 0; i < rangers; i++)
+		turns_start("ranger", ranger_run, i);
+}
+
 void scenario_turns(void)
 {
+	bool holds;
 	char path[16];
 
 	memset(&turns, 0, sizeof(turns));
+	turns.hold_mib = HOLD_MIB;
 	world.adjust = turns_adjust;
 	waits_turn_most(CALL_WATCH_REMOVE, GO_PER_TURN + OTHERS);
-	waits_turn_most(CALL_MEMORY_FILE, BEGINS_PER_TURN + OTHERS);
+	waits_turn_most(CALL_MEMORY_FILE, BEGINS_MOST + OTHERS);
 	for (u32 i = 0; i < MANY_FILES; i++) {
 		many_path(path, i);
 		world_make(path, MANY_BYTES);
@@ -207,13 +229,11 @@ void scenario_turns(void)
 		world_no_faults();
 	if (machine_draw(3) > 0)
 		turns_start("crowd", crowd_run, 0);
-	if (machine_draw(2)) {
-		program_make_file(huge, WORLD_USER, 0644, (u64)HUGE_MIB << 20);
-		program_make_file(ranges, WORLD_USER, 0644, (u64)HUGE_MIB << 20);
-		turns_start("big", big_run, 0);
-		for (u32 i = 0; i < 3; i++)
-			turns_start("ranger", ranger_run, i);
-	}
+	holds = machine_draw(2);
+	if (holds)
+		turns_start_holds(RANGERS, HUGE_MIB, HOLD_MIB);
 	for (u32 i = machine_draw(3); i > 0; i--)
 		world_reader(50 + machine_draw(100));
+	if (!holds && machine_draw(8) == 0)
+		turns_start_holds(ALL_RANGERS, ALL_MIB, ALL_MIB);
 }
