@@ -3,6 +3,9 @@
  * The queue of a service's workers, as programs see it. Many programs open, close, read, prefetch
  * and hold files at once, local ones and those of servers that fall silent. For a while no thread
  * can be started. Services get other sizes, end and are replaced while jobs wait.
+ *
+ * In 1 of 16 runs nothing else happens than that many programs ask for a file of one server, which
+ * has just fallen silent.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +35,13 @@
 #define MOST_THREADS (18u + 3)
 /* Of the file's server, as systems.c has it. */
 #define LOOKS_EACH 2u
+/* Programs that ask for a file of one server at once. A program may have two workers stuck, so
+ * these could keep all 18. */
+#define NR_ASKERS 9u
+#define ASKS_EACH 3u
+#define ASKED_SERVER 1u
+#define ASKED_NS (30 * NS_PER_S)
+#define ASKED_SEED 8u /* even: these have no single error */
 
 enum worker_kind { WORKER_SILENT, WORKER_REPLACED, WORKER_ANY_FAULT, NR_KINDS };
 
@@ -40,6 +50,7 @@ static struct {
 	char paths[NR_SERVERS][16];
 	u64 calm_ns; /* the last time at which a service or its threads were disturbed */
 	bool no_threads;
+	u32 nr_ready; /* askers that have the file open */
 	bool ended[MACHINE_MOST_PROCESSES + 1];
 } worker;
 
@@ -386,10 +397,92 @@ static void steady_run(void *arg)
 	settle_given_back_but(&before, *world_closed());
 }
 
+/* ---- many programs that ask for one server's file ---- */
+
+static void asker_sends(int socket, u32 op, int fd)
+{
+	const struct wire_request request = { .version = WIRE_VERSION, .op = op };
+
+	port_send(socket, &request, sizeof(request), &fd, fd >= 0);
+}
+
+/* Several requests at once: a program of liblodic would look at the file itself, and wait. */
+static void asker_asks(int fd)
+{
+	int sockets[ASKS_EACH];
+
+	for (u32 i = 0; i < ASKS_EACH; i++) {
+		sockets[i] = port_socket();
+		if (sockets[i] < 0 || port_connect(sockets[i], WORLD_SOCKET) != 0)
+			continue;
+		asker_sends(sockets[i], WIRE_HELLO, -1);
+		asker_sends(sockets[i], WIRE_FILE_OPEN, fd);
+	}
+	while (server_is_silent(ASKED_SERVER))
+		port_sleep(100 * NS_PER_MS);
+	for (u32 i = 0; i < ASKS_EACH; i++)
+		if (sockets[i] >= 0)
+			port_close(sockets[i]);
+}
+
+/* It opens the file while the server answers. The service learns then of what kind the server's
+ * file system is: so later its workers ask about the file itself. */
+static void asker_run(void *arg)
+{
+	const char *path = worker.paths[ASKED_SERVER - 1];
+	struct world_open open;
+	struct lodic *lodic;
+	int fd = port_open(path);
+
+	(void)arg;
+	if (world_attach(&lodic) == 0) {
+		if (world_open(lodic, path, &open))
+			world_close(&open);
+		lodic_detach(lodic);
+	}
+	worker.nr_ready++;
+	while (!server_is_silent(ASKED_SERVER))
+		port_sleep(10 * NS_PER_MS);
+	if (fd < 0)
+		return;
+	asker_asks(fd);
+	port_close(fd);
+}
+
+static void silencer_run(void *arg)
+{
+	(void)arg;
+	while (worker.nr_ready < NR_ASKERS)
+		task_wait(NULL, machine.now_ns + 10 * NS_PER_MS);
+	server_silence(ASKED_SERVER, true);
+	task_wait(NULL, machine.now_ns + ASKED_NS);
+	server_silence(ASKED_SERVER, false);
+}
+
+/* The seed itself says so: a draw would change all other runs. */
+static bool worker_is_asked(void)
+{
+	return machine.seed % 16 == ASKED_SEED;
+}
+
+/* In half of these runs the machine does not count threads that look at one server's files. Then
+ * the program with local files has to notice. */
+static void worker_asked(void)
+{
+	if (machine_draw(2))
+		machine.most_looks = 0;
+	worker_start("silencer", silencer_run, 0, false);
+	for (u32 i = 0; i < NR_ASKERS; i++)
+		worker_start("asker", asker_run, 0, false);
+	worker_start("steady", steady_run, 20 + machine_draw(20), false);
+}
+
 void scenario_worker(void)
 {
+	bool asked = worker_is_asked();
+
 	memset(&worker, 0, sizeof(worker));
-	worker.kind = machine_draw(NR_KINDS);
+	worker.kind = asked ? WORKER_SILENT : machine_draw(NR_KINDS);
 	worker_make_files();
 	if (worker.kind != WORKER_ANY_FAULT)
 		world_no_faults();
@@ -398,6 +491,10 @@ void scenario_worker(void)
 	world.adjust = worker_adjust;
 	world.ends = worker_ends;
 	world.servers = true;
+	if (asked) {
+		worker_asked();
+		return;
+	}
 	worker_start("servers", servers_run, 5 + machine_draw(20), false);
 	if (machine_draw(4) > 0)
 		worker_start("threads", threads_run, 1 + machine_draw(6), false);
