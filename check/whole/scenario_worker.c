@@ -31,8 +31,8 @@
 #define PROMPT_NS (10 * NS_PER_S)
 /* A worker is awaited for 200 ms, a read that is stuck for 2 s. */
 #define ENDS_NS (5 * NS_PER_S)
-/* Beside workers: the main one, that of leases, and that of a resize. */
-#define MOST_THREADS (18u + 3)
+/* Beside workers: the main one, and those of leases and of fences. A resize has both once more. */
+#define MOST_THREADS (18u + 5)
 /* Of the file's server, as systems.c has it. */
 #define LOOKS_EACH 2u
 /* Programs that ask for a file of one server at once. A program may have two workers stuck, so
