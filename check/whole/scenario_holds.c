@@ -267,8 +267,9 @@ static void keeper_work(struct lodic *lodic, const struct world_open *open, bool
 	struct kept_hold kept[MOST_HOLDS] = { { 0 } };
 
 	for (u32 i = 4 + machine_draw(12); i > 0; i--) {
-		keeper_take(lodic, open, &kept[machine_draw(MOST_HOLDS)],
-		            cuts && machine_draw(2));
+		bool cut = cuts && machine_draw(2);
+
+		keeper_take(lodic, open, &kept[machine_draw(MOST_HOLDS)], cut);
 		holder_all_again(kept);
 		if (machine_draw(3) == 0)
 			world_service(true);
