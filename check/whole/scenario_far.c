@@ -166,14 +166,7 @@ static void farer_reads(struct lodic *lodic, u32 nr_rounds)
 
 static void farer_run(void *arg)
 {
-	struct settle_has before = settle_look(process_now());
-	struct lodic *lodic;
-
-	if (world_attach(&lodic) == 0) {
-		farer_reads(lodic, (u32)(uintptr_t)arg);
-		lodic_detach(lodic);
-	}
-	settle_given_back_but(&before, *world_closed());
+	world_works(farer_reads, arg);
 }
 
 /* Has all files open since a time when the servers answered. So the service asks them. */
@@ -292,27 +285,20 @@ static void steady_visits(struct lodic *lodic, struct lodic_context *context, co
 	world_close(&open);
 }
 
+static void steady_works(struct lodic *lodic, struct lodic_context *context, u32 nr_rounds)
+{
+	for (u32 i = nr_rounds; i > 0; i--) {
+		u32 which = machine_draw(WORLD_FILES + 2);
+
+		steady_visits(lodic, context,
+		              which < WORLD_FILES ? world_paths[which] : WORLD_BIG);
+		port_sleep(machine_draw(1000) * (u64)1000000);
+	}
+}
+
 static void steady_run(void *arg)
 {
-	struct settle_has before = settle_look(process_now());
-	struct lodic_context *context;
-	struct lodic *lodic;
-
-	if (world_attach(&lodic) == 0) {
-		if (world_context_open(lodic, &context) == 0) {
-			for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
-				u32 which = machine_draw(WORLD_FILES + 2);
-
-				steady_visits(lodic, context,
-				              which < WORLD_FILES ? world_paths[which]
-				                                  : WORLD_BIG);
-				port_sleep(machine_draw(1000) * (u64)1000000);
-			}
-			lodic_context_close(context);
-		}
-		lodic_detach(lodic);
-	}
-	settle_given_back_but(&before, *world_closed());
+	world_works_in(steady_works, arg);
 }
 
 /* A read for a hold never comes back, and nobody wants it any more. Its memory is nobody's. */
@@ -337,21 +323,15 @@ static void hogger_holds(struct lodic *lodic, struct lodic_context *context, u32
 	world_close(&open);
 }
 
+static void hogger_works(struct lodic *lodic, struct lodic_context *context, u32 nr_rounds)
+{
+	for (u32 i = nr_rounds; i > 0; i--)
+		hogger_holds(lodic, context, 1 + machine_draw(BIG_SERVERS));
+}
+
 static void hogger_run(void *arg)
 {
-	struct settle_has before = settle_look(process_now());
-	struct lodic_context *context;
-	struct lodic *lodic;
-
-	if (world_attach(&lodic) == 0) {
-		if (world_context_open(lodic, &context) == 0) {
-			for (u32 i = (u32)(uintptr_t)arg; i > 0; i--)
-				hogger_holds(lodic, context, 1 + machine_draw(BIG_SERVERS));
-			lodic_context_close(context);
-		}
-		lodic_detach(lodic);
-	}
-	settle_given_back_but(&before, *world_closed());
+	world_works_in(hogger_works, arg);
 }
 
 /* Does a service have that file? */

@@ -65,14 +65,7 @@ static void reopener_reads(struct lodic *lodic, u32 nr_rounds)
 
 static void reopener_run(void *arg)
 {
-	struct settle_has before = settle_look(process_now());
-	struct lodic *lodic;
-
-	if (world_attach(&lodic) == 0) {
-		reopener_reads(lodic, (u32)(uintptr_t)arg);
-		lodic_detach(lodic);
-	}
-	settle_given_back_but(&before, *world_closed());
+	world_works(reopener_reads, arg);
 }
 
 void scenario_files(void)

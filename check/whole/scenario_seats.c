@@ -74,14 +74,7 @@ static void seats_work(struct lodic *lodic, u32 nr_rounds)
 
 static void seats_run(void *arg)
 {
-	struct settle_has before = settle_look(process_now());
-	struct lodic *lodic;
-
-	if (world_attach(&lodic) == 0) {
-		seats_work(lodic, (u32)(uintptr_t)arg);
-		lodic_detach(lodic);
-	}
-	settle_given_back_but(&before, *world_closed());
+	world_works(seats_work, arg);
 }
 
 void scenario_seats(void)

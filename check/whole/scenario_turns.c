@@ -185,14 +185,7 @@ static void ranger_holds(struct lodic *lodic, u32 which)
 
 static void ranger_run(void *arg)
 {
-	struct settle_has before = settle_look(process_now());
-	struct lodic *lodic;
-
-	if (world_attach(&lodic) == 0) {
-		ranger_holds(lodic, (u32)(uintptr_t)arg);
-		lodic_detach(lodic);
-	}
-	settle_given_back_but(&before, *world_closed());
+	world_works(ranger_holds, arg);
 }
 
 static void turns_start(const char *name, void (*run)(void *arg), u32 arg)

@@ -260,18 +260,7 @@ static void crowd_works(struct lodic *lodic, struct lodic_context *context, u32 
 
 static void crowd_run(void *arg)
 {
-	struct settle_has before = settle_look(process_now());
-	struct lodic_context *context;
-	struct lodic *lodic;
-
-	if (world_attach(&lodic) == 0) {
-		if (world_context_open(lodic, &context) == 0) {
-			crowd_works(lodic, context, (u32)(uintptr_t)arg);
-			world_context_close(context);
-		}
-		lodic_detach(lodic);
-	}
-	settle_given_back_but(&before, *world_closed());
+	world_works_in(crowd_works, arg);
 }
 
 /* Has files open since a time when their servers answered. It sends them, and closes them: the
@@ -376,25 +365,19 @@ static void steady_visits(struct lodic *lodic, struct lodic_context *context, co
 	steady_is_prompt(since, "the close of a local file");
 }
 
+static void steady_works(struct lodic *lodic, struct lodic_context *context, u32 nr_rounds)
+{
+	for (u32 i = nr_rounds; i > 0; i--) {
+		u32 which = machine_draw(WORLD_FILES);
+
+		steady_visits(lodic, context, world_paths[which]);
+		port_sleep(machine_draw(1000) * NS_PER_MS);
+	}
+}
+
 static void steady_run(void *arg)
 {
-	struct settle_has before = settle_look(process_now());
-	struct lodic_context *context;
-	struct lodic *lodic;
-
-	if (world_attach(&lodic) == 0) {
-		if (world_context_open(lodic, &context) == 0) {
-			for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
-				u32 which = machine_draw(WORLD_FILES);
-
-				steady_visits(lodic, context, world_paths[which]);
-				port_sleep(machine_draw(1000) * NS_PER_MS);
-			}
-			world_context_close(context);
-		}
-		lodic_detach(lodic);
-	}
-	settle_given_back_but(&before, *world_closed());
+	world_works_in(steady_works, arg);
 }
 
 /* ---- many programs that ask for one server's file ---- */

@@ -358,6 +358,36 @@ void world_rounds(struct lodic_context *context, const struct world_open *open, 
 	}
 }
 
+void world_works(void (*work)(struct lodic *lodic, u32 nr_rounds), void *arg)
+{
+	struct settle_has before = settle_look(process_now());
+	struct lodic *lodic;
+
+	if (world_attach(&lodic) == 0) {
+		work(lodic, (u32)(uintptr_t)arg);
+		lodic_detach(lodic);
+	}
+	settle_given_back_but(&before, *world_closed());
+}
+
+void world_works_in(void (*work)(struct lodic *lodic, struct lodic_context *context,
+                                 u32 nr_rounds),
+                    void *arg)
+{
+	struct settle_has before = settle_look(process_now());
+	struct lodic_context *context;
+	struct lodic *lodic;
+
+	if (world_attach(&lodic) == 0) {
+		if (world_context_open(lodic, &context) == 0) {
+			work(lodic, context, (u32)(uintptr_t)arg);
+			world_context_close(context);
+		}
+		lodic_detach(lodic);
+	}
+	settle_given_back_but(&before, *world_closed());
+}
+
 static void reader_reads(struct lodic *lodic, u32 nr_rounds)
 {
 	struct world_open open[WORLD_FILES];
@@ -381,14 +411,7 @@ static void reader_reads(struct lodic *lodic, u32 nr_rounds)
 
 static void reader_run(void *arg)
 {
-	struct settle_has before = settle_look(process_now());
-	struct lodic *lodic;
-
-	if (world_attach(&lodic) == 0) {
-		reader_reads(lodic, (u32)(uintptr_t)arg);
-		lodic_detach(lodic);
-	}
-	settle_given_back_but(&before, *world_closed());
+	world_works(reader_reads, arg);
 }
 
 struct process *world_reader(u32 nr_rounds)

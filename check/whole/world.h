@@ -103,6 +103,12 @@ void world_context_close(struct lodic_context *context);
 void world_context_by_hand(void);
 /* How many contexts living programs have. */
 u32 world_nr_contexts(void);
+/* The running program: it attaches, works for so many rounds (arg), and has given all back. */
+void world_works(void (*work)(struct lodic *lodic, u32 nr_rounds), void *arg);
+/* The same in a context. */
+void world_works_in(void (*work)(struct lodic *lodic, struct lodic_context *context,
+                                 u32 nr_rounds),
+                    void *arg);
 /* false: it cannot be opened now. */
 bool world_open(struct lodic *lodic, const char *path, struct world_open *ret_open);
 void world_close(const struct world_open *open);
