@@ -142,10 +142,11 @@ static int number_draw(const struct shimmed *s)
 	return nr > 0 ? found[machine_draw(nr)] : -1;
 }
 
-/* What the kernel would give: the shim has its own numbers high up. */
+/* What the kernel would give. The shim has its own numbers high up, or low if it must; those that
+ * the program has closed behind its back are free. */
 static int number_lowest(const struct shimmed *s, int from)
 {
-	while (s->numbers[from].is || guest_owns(from))
+	while (s->numbers[from].is || (guest_owns(from) && fd_get(from)))
 		from++;
 	return from;
 }
