@@ -55,6 +55,10 @@ BUILDS = {
     },
 }
 
+# Most tests wait for what they have started, so several of them share a CPU. Those that want the
+# cores for themselves run alone.
+TESTS_A_CPU = 2
+
 STEPS = ["rules", "headers", "guest", *BUILDS, "checker", "recipes"]
 
 # What `make check` asks of the checker; `make soak` asks for more.
@@ -229,7 +233,8 @@ def run_tests(check, name, build, env, wrapper):
     """`meson test`, its lines passed on as they come."""
     folder = check.folder / name
     command = ["meson", "test", "-C", str(folder), "--no-rebuild",
-               "--timeout-multiplier", str(build.get("slow", 1))]
+               "--timeout-multiplier", str(build.get("slow", 1)),
+               "--num-processes", str(TESTS_A_CPU * (os.cpu_count() or 1))]
     for suite in build["suites"]:
         command += ["--suite", suite]
     if wrapper:
