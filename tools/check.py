@@ -233,7 +233,7 @@ def run_tests(check, name, build, env, wrapper):
     """`meson test`, its lines passed on as they come."""
     folder = check.folder / name
     command = ["meson", "test", "-C", str(folder), "--no-rebuild",
-               "--timeout-multiplier", str(build.get("slow", 1)),
+               "--timeout-multiplier", str(TESTS_A_CPU * build.get("slow", 1)),
                "--num-processes", str(TESTS_A_CPU * (os.cpu_count() or 1))]
     for suite in build["suites"]:
         command += ["--suite", suite]
