@@ -81,7 +81,8 @@ SETTING(QUOTA, "quota", KIND_NUMBER(quota, 1, UINT32_MAX), TABLES, AT_START, LEF
         "1/128 of the cache, 4096 at most", 0, "N",
         "How many blocks one context may pin at a time")
 SETTING(ENTRIES, "entries", KIND_NUMBER(nr_entries, 1, UINT32_MAX), TABLES, AT_START,
-        LEFT, "as many as the cache has blocks, 32768 at most", 0, "N",
+        LEFT, "as many as the cache has blocks, 32768 at most; for a group twice the quota", 0,
+        "N",
         "How many entries a context's table has: a power of two")
 SETTING(FILES, "files", KIND_NUMBER(nr_files, 1, UINT32_MAX), KEEPING, AT_START, LEFT,
         "4096", 0, "N", "How many files the cache may hold at once")

@@ -324,7 +324,8 @@ struct lodic_pin {
  * -EOVERFLOW: this context holds 127 pins on the block.
  *
  * A context may have 1/128 of the cache pinned, or what the service's setting quota says.
- * Once the quotas of all contexts come to 3/4 of the cache, later contexts can only read.
+ * Once the quotas of all contexts come to 3/4 of the cache, later contexts can only read. In a
+ * group's service a context counts for all entries of its table: about twice its quota.
  * lodic_context_stat() says whether a context may pin.
  */
 int lodic_pin(struct lodic_context *context, struct lodic_file *file, off_t offset,

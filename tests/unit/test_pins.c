@@ -17,8 +17,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "core/cache/arena.h"
 #include "lib/service/service.h"
-#include "tests/support/cache_fixture.h"
+#include "tests/support/wire_caller.h"
 
 #define BLOCK ((u64)LODIC_BLOCK_BYTES)
 #define TEST_SECONDS 120
@@ -225,6 +226,36 @@ static void membarrier_forbidden_auto_locks_light_says_why(void **state)
 	(void)state;
 }
 
+/* Another user's program may count in each entry of a context that pins. All such entries together
+ * are a part of the cache, so that what it keeps leaves frames to others. */
+static void contexts_of_a_group_keep_a_part_whatever_they_write(void **state)
+{
+	u64 most = NR_FRAMES * 3 / 8, entries = 0;
+	struct test_service service;
+	struct wire_caller c;
+	u32 nr = 0;
+
+	(void)state;
+	test_service_init(&service, "group");
+	service.options.sizes.cache_bytes = NR_FRAMES * BLOCK;
+	service.options.tables.quota = NR_PINS;
+	service.options.sharing.for_group = true;
+	service.options.sharing.group = getgid();
+	assert_int_equal(test_service_start(&service), 0);
+	caller_hello(&c, &service);
+	do {
+		assert_int_equal(caller_ask(&c, WIRE_CONTEXT_OPEN, 0, 0, 0), 0);
+		close(c.fds[0]);
+		entries += c.reply.context.bytes - arena_context_bytes(0, 1);
+		nr += c.reply.context.quota > 0;
+	} while (c.reply.context.quota > 0);
+	assert_in_range(nr, 2, most / NR_PINS);
+	entries = entries / sizeof(u64) - CONTEXT_WAYS; /* the last one's, which may not pin */
+	assert_in_range(entries, nr * NR_PINS, most);
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -241,6 +272,7 @@ int main(int argc, char **argv)
 		TEST(pinv_error_nothing_pinned),
 		TEST(pin_by_store_others_evicted_it_stands),
 		TEST(pin_by_store_file_dropped_pins_stand_then_frames_free),
+		TEST(contexts_of_a_group_keep_a_part_whatever_they_write),
 		TEST(barrier_auto_by_the_cache_s_size),
 		TEST(membarrier_forbidden_auto_locks_light_says_why),
 	};

@@ -13,7 +13,8 @@
  * nobody has the memory the context stays on the walk list, and its pins count. The service
  * never takes one back on a time-out: a stopped process wakes up and reads what it has pinned.
  *
- * The service checks what a client sends. A client can harm its own reads, no others.
+ * The service checks what a client sends. A client can harm its own reads, no others. In a group
+ * it can keep as many frames as its contexts were counted for, and no more (memory_charge()).
  */
 #include <errno.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #include "lib/service/base/socket.h"
 #include "lib/service/client/connection.h"
 #include "lib/service/client/state.h"
+#include "lib/service/memory/memory.h"
 
 /* No user of a group has more than this part of what all can have. Our choice: two users can never
  * keep a third one out of more than that, and one alone has enough. */
@@ -155,7 +156,7 @@ u64 domain_pins_left(const struct clients *s, const struct client *c)
 	if (!s->sharing->for_group)
 		return UINT64_MAX;
 	for (u32 place = 0; place < ARENA_MAX_CONTEXTS; place++)
-		if (domain_is_same_user(s->seats[place].client, c))
-			given += s->seats[place].quota;
+		if (s->seats[place].quota > 0 && domain_is_same_user(s->seats[place].client, c))
+			given += memory_charge(s->memory);
 	return given < most ? most - given : 0;
 }

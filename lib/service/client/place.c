@@ -17,9 +17,10 @@
 static u64 place_next_quota(const struct clients *s)
 {
 	u64 most = (u64)s->shape->nr_frames / 4 * 3;
-	u64 quota = memory_quota(s->memory);
+	u64 charge = (u64)s->nr_pinning * memory_charge(s->memory);
 
-	return s->quota_given == 0 || s->quota_given + quota <= most ? quota : 0;
+	return charge == 0 || charge + memory_charge(s->memory) <= most ? memory_quota(s->memory)
+	                                                                : 0;
 }
 
 bool place_is_late(const struct clients *s)
@@ -88,7 +89,7 @@ int place_open(struct clients *s, struct client *client, bool reads_only,
 
 	if (domain_has_contexts(s, client))
 		return -EUSERS;
-	if (quota > domain_pins_left(s, client))
+	if (memory_charge(s->memory) > domain_pins_left(s, client))
 		quota = 0;
 	err = place_make(s, &seat, quota, &offer.fd);
 	/* If nothing can say when a context is over its pins would be taken back too early. */
@@ -111,7 +112,7 @@ int place_open(struct clients *s, struct client *client, bool reads_only,
 	offer.quota = seat.quota;
 	offer.bytes = seat.bytes;
 	s->seats[offer.place] = seat;
-	s->quota_given += seat.quota;
+	s->nr_pinning += seat.quota > 0;
 	place_link(s, offer.place, client);
 	service_count(&s->arena->header->nr_contexts, 1);
 	*ret_offer = offer;
@@ -127,7 +128,7 @@ void place_leave(struct clients *s, u32 place)
 	for (u32 i = 0; i < CONTEXT_NR_COUNTERS; i++)
 		s->past_counters[i] += host_load_relaxed(&m->counters[i]);
 	arena_leave(s->arena, place);
-	s->quota_given -= seat->quota;
+	s->nr_pinning -= seat->quota > 0;
 	place_unlink(s, place);
 	place_free(seat);
 	*seat = (struct seat_owner){ .fd = -1 };

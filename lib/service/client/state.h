@@ -85,7 +85,7 @@ struct clients {
 	u32 accept_turns;   /* in which nobody was let in, to hear of hang-ups first */
 	u64 idle_since_ns;
 	struct seat_owner seats[ARENA_MAX_CONTEXTS];
-	u64 quota_given;
+	u32 nr_pinning; /* contexts that may pin */
 	u64 past_counters[CONTEXT_NR_COUNTERS];
 	struct stat_count count;
 };

@@ -202,10 +202,20 @@ static bool memory_round_up(struct memory *s)
 	return true;
 }
 
+u32 memory_quota(const struct memory *s)
+{
+	return s->quota;
+}
+
+u32 memory_charge(const struct memory *s)
+{
+	return s->sharing->for_group ? s->shape.nr_entries : s->quota;
+}
+
 /* What the tables of all contexts take that may pin: place.c bounds how many there are. */
 static u64 memory_tables(const struct memory *s)
 {
-	u64 nr = (u64)s->shape.nr_frames / 4 * 3 / s->quota;
+	u64 nr = (u64)s->shape.nr_frames / 4 * 3 / memory_charge(s);
 
 	if (nr > ARENA_MAX_CONTEXTS)
 		nr = ARENA_MAX_CONTEXTS;
@@ -271,11 +281,6 @@ int memory_make(struct memory *s, const char **ret_why)
 	      "a new arena can be viewed");
 	s->arena.contexts = port_alloc(ARENA_MAX_CONTEXTS * sizeof(*s->arena.contexts));
 	return s->arena.contexts ? 0 : -ENOMEM;
-}
-
-u32 memory_quota(const struct memory *s)
-{
-	return s->quota;
 }
 
 void memory_free(struct memory *s, bool in_use)

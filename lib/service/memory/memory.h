@@ -15,6 +15,9 @@ int memory_make(struct memory *s, const char **ret_why);
 void memory_free(struct memory *s, bool in_use);
 /* How many entries a context may pin. */
 u32 memory_quota(const struct memory *s);
+/* How many frames such a context counts for. Its reader writes its table, and may count more
+ * entries than the quota. In a group that reader may be another user's, so all entries count. */
+u32 memory_charge(const struct memory *s);
 /* A context's memory, mapped here. ret_reader_fd is for its reader. ret_fd stays here, for
  * memory_ask(); -1: that would not tell. -EMFILE, -ENFILE: no descriptor is left. */
 int memory_make_context(struct memory *s, u64 bytes, void **ret_memory, int *ret_fd,

@@ -35,6 +35,24 @@
 #define MIN_NR_ENTRIES (2 * CONTEXT_WAYS)
 #define MAX_NR_ENTRIES (1u << 20)
 
+/* A table of twice the quota: then few sets are ever full. Without a quota it is larger, so that
+ * more pins are warm. In a group it never is, because there the whole table counts (place.c). */
+static void service_shape_tables(struct memory *m, const struct service_options *o, u32 nr_entries)
+{
+	struct arena_shape *shape = &m->shape;
+
+	shape->nr_entries = nr_entries;
+	arena_shape_default(shape);
+	m->quota = o->tables.quota ? o->tables.quota : arena_default_quota(shape);
+	if (o->sharing.for_group && !nr_entries && o->tables.scheme != ARENA_HAZARD)
+		shape->nr_entries = MIN_NR_ENTRIES;
+	while ((o->tables.quota || o->sharing.for_group) && !nr_entries &&
+	       shape->nr_entries / 2 < m->quota && shape->nr_entries < MAX_NR_ENTRIES)
+		shape->nr_entries *= 2;
+	if (m->quota > shape->nr_entries)
+		m->quota = shape->nr_entries;
+}
+
 /* The arena's shape from the options. */
 int service_shape(struct service *s, const char **ret_why)
 {
@@ -71,17 +89,9 @@ int service_shape(struct service *s, const char **ret_why)
 	s->memory.shape = (struct arena_shape){
 		.nr_frames = nr_frames > MIN_FRAMES ? (u32)nr_frames : MIN_FRAMES,
 		.nr_files = nr_files,
-		.nr_entries = nr_entries,
 		.scheme = o->tables.scheme,
 	};
-	arena_shape_default(&s->memory.shape);
-	/* A table of twice the quota: then few sets are ever full. */
-	while (o->tables.quota && !nr_entries && s->memory.shape.nr_entries / 2 < o->tables.quota &&
-	       s->memory.shape.nr_entries < MAX_NR_ENTRIES)
-		s->memory.shape.nr_entries *= 2;
-	s->memory.quota = o->tables.quota ? o->tables.quota : arena_default_quota(&s->memory.shape);
-	if (s->memory.quota > s->memory.shape.nr_entries)
-		s->memory.quota = s->memory.shape.nr_entries;
+	service_shape_tables(&s->memory, o, nr_entries);
 	err = tier_shape(&s->tiers, ret_why);
 	return err ? err : policy_check(&s->tiers, ret_why);
 }
