@@ -112,7 +112,7 @@ ROOMS = [
     Room("check/whole/", "`lodic-whole`: service and clients as they are, on the simulated "
          "machine", (*HOST, "host/whole/", "include/", "lib/port.h", "lib/port/",
                      "lib/service/service.h", "lib/look.h", "lib/settings.h",
-                     "lib/wire.h", "lib/reason.h", "core/cache/arena.h")),
+                     "lib/wire.h", "lib/reason.h", "core/cache/arena.h", "core/pte.h")),
     Room("cli/", "the program `lodic`", ("include/", *HOST, "lib/escape.h", "lib/value.h",
                                          "lib/cgroup.h", "lib/look.h",
                                          "lib/service/service.h", "lib/settings.h",

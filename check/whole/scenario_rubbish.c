@@ -10,7 +10,9 @@
 #include "check/whole/fake.h"
 #include "check/whole/scenarios.h"
 #include "check/whole/settle.h"
+#include "check/whole/world_files.h"
 #include "core/cache/arena.h"
+#include "core/pte.h"
 #include "lib/look.h"
 #include "lib/port.h"
 #include "lib/port/listen.h"
@@ -22,7 +24,12 @@
 #define SILENT_MS ((u64)31 * 1000) /* longer than SERVICE_SUCCESSOR_MS */
 #define STAYS_MS ((u64)200 * 1000) /* longer than the auditor waits for a file */
 #define PAGE_BYTES 4096u
+#define GROUP_BYTES ((u64)256 << 10)
 #define MOST_RESIZE ((u64)1 << 20)
+
+static struct {
+	bool for_group;
+} rubbish;
 
 static u64 rubbish_word(void)
 {
@@ -52,18 +59,22 @@ static void rubbish_ask(struct asker *a, u32 op, u64 arg, int fd, struct asker_a
 struct liar {
 	struct asker asker;
 	int wake;
-	void *context, *shared; /* NULL: not there */
-	u64 shared_bytes;
+	void *context, *control, *shared; /* NULL: not there */
+	u64 context_bytes, control_bytes, data_bytes, shared_bytes;
 	u32 id; /* of a file that it has open; 0: none */
 	bool may_pin;
 };
 
-static void *liar_maps(int fd, u64 bytes)
+static u64 page_align(u64 bytes)
+{
+	return (bytes + PAGE_BYTES - 1) & ~(u64)(PAGE_BYTES - 1);
+}
+
+static void *liar_maps(int fd, u64 bytes, int protection)
 {
 	void *at;
 
-	return port_map(NULL, bytes, PORT_READ | PORT_WRITE, PORT_SHARED, fd, 0, &at) == 0 ? at
-	                                                                                   : NULL;
+	return port_map(NULL, bytes, protection, PORT_SHARED, fd, 0, &at) == 0 ? at : NULL;
 }
 
 static bool liar_attaches(struct liar *l)
@@ -79,15 +90,19 @@ static bool liar_attaches(struct liar *l)
 	}
 	rubbish_ask(&l->asker, WIRE_HELLO, 0, -1, &answer);
 	if (answer.error == 0 && answer.nr_fds == 4) {
+		l->control_bytes = answer.page.reply.hello.control_bytes;
+		l->data_bytes = answer.page.reply.hello.data_bytes;
 		l->shared_bytes = answer.page.reply.hello.shared_bytes;
-		l->shared = liar_maps(answer.fds[3], l->shared_bytes);
+		l->control = liar_maps(answer.fds[0], l->control_bytes, PORT_READ);
+		l->shared = liar_maps(answer.fds[3], l->shared_bytes, PORT_READ | PORT_WRITE);
 		l->wake = port_dup(answer.fds[2]);
 	}
 	asker_drop(&answer);
 	world_context_by_hand();
 	rubbish_ask(&l->asker, WIRE_CONTEXT_OPEN, !l->may_pin, -1, &answer);
 	if (answer.error == 0 && answer.nr_fds == 1) {
-		l->context = liar_maps(answer.fds[0], PAGE_BYTES);
+		l->context_bytes = page_align(answer.page.reply.context.bytes);
+		l->context = liar_maps(answer.fds[0], l->context_bytes, PORT_READ | PORT_WRITE);
 	}
 	asker_drop(&answer);
 	fd = port_open(world_paths[machine_draw(WORLD_FILES)]);
@@ -105,25 +120,61 @@ static void liar_leaves(struct liar *l)
 {
 	if (l->shared)
 		port_unmap(l->shared, l->shared_bytes);
+	if (l->control)
+		port_unmap(l->control, l->control_bytes);
 	if (l->context)
-		port_unmap(l->context, PAGE_BYTES);
+		port_unmap(l->context, l->context_bytes);
 	if (l->wake >= 0)
 		port_close(l->wake);
 	asker_close(&l->asker);
 }
 
+/* Counts block in frame as a reader does, where the set of the block has room. */
+static void liar_pins_block(const struct arena *a, u64 *entries, u32 frame, u64 block)
+{
+	u64 hash = block_hash(block);
+	u64 *set = entries + ((hash >> 32) * a->nr_entries >> 32) / CONTEXT_WAYS * CONTEXT_WAYS;
+
+	for (u32 i = 0; i < CONTEXT_WAYS; i++)
+		if (pte_count(set[i]) == 0) {
+			set[i] = (pte_make(frame) | (hash & PTE_TAG_MASK)) + PTE_COUNT_ONE;
+			return;
+		}
+}
+
+static void liar_pins_all(const struct arena *a, u64 *entries)
+{
+	for (u32 frame = FRAME_FIRST; frame < a->nr_frames; frame++) {
+		u64 block = host_load_relaxed(&a->frames[frame].block);
+
+		if (block != BLOCK_NONE)
+			liar_pins_block(a, entries, frame, block);
+	}
+}
+
 /* As if each frame was pinned, under whichever scheme. A context that may not pin keeps nothing by
- * that (K4). One that may has its quota in its own hands. */
+ * that (K4). In a group one that may keeps as many as its table has entries. Elsewhere a program
+ * may end the service just as well. */
 static void liar_pins(struct liar *l)
 {
 	struct context_memory *m = l->context;
-	u64 *words = l->context;
+	u64 *end = (u64 *)((u8 *)l->context + l->context_bytes);
+	struct context_table t;
+	struct arena a;
 
 	m->nr_pinned = ~(u64)0;
-	if (l->may_pin)
+	if (l->may_pin && !rubbish.for_group)
 		return;
-	for (u32 i = sizeof(*m) / sizeof(u64); i < PAGE_BYTES / sizeof(u64); i++)
-		words[i] = (i - sizeof(*m) / sizeof(u64)) % 65 + 1;
+	arena_context_table(&t, m);
+	for (u64 *at = t.entries; at < end; at++)
+		*at = (u64)(at - t.entries) % 65 + 1;
+	if (!l->control || !arena_open(&a, l->control, l->control_bytes, NULL, l->data_bytes,
+	                               l->shared))
+		return;
+	if (a.scheme != ARENA_SCANNED || a.nr_entries > (u64)(end - t.entries))
+		return;
+	memset(t.entries, 0, a.nr_entries * sizeof(u64));
+	liar_pins_all(&a, t.entries);
 }
 
 static void liar_lies(struct liar *l)
@@ -178,9 +229,9 @@ static void liar_run(void *arg)
 			if (machine_draw(8) == 0)
 				port_sleep(machine_draw(200) * NS_PER_MS);
 		}
+		settle_here();
 		if (l.context)
 			liar_pins(&l);
-		settle_here();
 		liar_drops();
 		port_sleep(STAYS_MS * NS_PER_MS);
 		liar_leaves(&l);
@@ -241,7 +292,9 @@ static void heir_is_late(struct asker *channel)
 		*channel = next;
 		return;
 	}
-	if (answer.error == -EBUSY && machine.nr_faults[FAULT_ERRNO] == 0)
+	/* A service that was late has just heard of it. */
+	if (answer.error == -EBUSY && machine.nr_faults[FAULT_ERRNO] == 0 &&
+	    machine.nr_faults[FAULT_DELAY] + machine.nr_faults[FAULT_STOP] == 0)
 		machine_fail("a successor that says nothing keeps its place");
 }
 
@@ -329,6 +382,16 @@ static void rubbish_adjust(struct service_options *options)
 {
 	if (options->tables.scheme == LODIC_ATOMIC || options->tables.scheme == LODIC_FROZEN)
 		options->tables.scheme = LODIC_HAZARD;
+	if (!rubbish.for_group)
+		return;
+	/* Room for one context of each user that pins. */
+	options->sizes.cache_bytes = GROUP_BYTES;
+	options->tables.quota = 1 + machine_draw(8);
+	options->tables.nr_entries = 0;
+	options->keeping.nr_files = 64;
+	options->sharing.for_group = true;
+	options->sharing.group = ASKER_GROUP;
+	options->sizes.hold_bytes = 0;
 }
 
 static void rubbish_start(const char *name, void (*run)(void *arg), u32 nr_rounds)
@@ -339,6 +402,9 @@ static void rubbish_start(const char *name, void (*run)(void *arg), u32 nr_round
 void scenario_rubbish(void)
 {
 	world.adjust = rubbish_adjust;
+	rubbish.for_group = machine_draw(2);
+	if (rubbish.for_group)
+		program_make_folder("/", 0, 0755); /* the files' */
 	for (u32 i = 1 + machine_draw(2); i > 0; i--)
 		world_reader(50 + machine_draw(100));
 	if (machine_draw(2))
