@@ -309,7 +309,7 @@ static void complain(const struct serve *s, int error, const char *why)
 
 	if (error == -EADDRINUSE && !s->replace)
 		hint = "; add --replace to take its place";
-	else if (s->options.place.takeover)
+	else if (s->options.place.takeover && error != -ESHUTDOWN)
 		hint = "; the other service goes on, if there is one";
 	log_say(SERVICE_ERROR, "cannot_serve", "cannot serve at %s: %s%s",
 	        s->settings.socket, why ? why : strerror(-error), hint);

@@ -31,9 +31,10 @@ static const char doc[] =
 	"End the running cache, and wait until it is gone. Programs go on: their reads come from "
 	"the kernel, and what they hold stays theirs."
 	"\v"
-	"What the cache had is lost; `lodic serve --replace' hands it to a successor instead. A "
-	"program under `lodic run' starts another service when it next opens a file. A service "
-	"that a manager started ends as well: `systemctl stop' also keeps it from being started "
+	"What the cache had is lost; `lodic serve --replace' hands it to a successor instead. One "
+	"that is on its way ends as well. A program under `lodic run' starts another service "
+	"when it next opens a file. A service that a manager started ends, too: `systemctl stop' "
+	"also keeps it from being started "
 	"again.\n"
 	"\n"
 	"Exit status: 0 if no cache runs there any more, also if none did; 1 if it goes on.\n"
@@ -179,6 +180,12 @@ int command_stop(int argc, char **argv)
 	if (!err)
 		err = wait_for_end(&o, look, &lock);
 	look_close(look);
+	if (err == -EBUSY) {
+		cli_error("another service has just taken the place of process %d at %s, and "
+		          "goes on; say it again to end that one",
+		          pid, o.where.socket);
+		return CLI_FAILED;
+	}
 	if (err == -ETIME) {
 		cli_error("the service at %s (process %llu) still ends after %llu ms; "
 		          "--timeout waits longer",

@@ -223,7 +223,8 @@ int look_room(struct look *look, uint64_t bytes, struct look_resize *ret_resize)
  * -ENOENT: it does not hold the file. The look is good for more. */
 int look_keep(struct look *look, uint64_t dev, uint64_t ino);
 
-/* Tells the service to end. It answers first. */
+/* Tells the service to end, and so a successor that is on its way. It answers first. -EBUSY: the
+ * successor serves by now, and goes on. */
 int look_stop(struct look *look);
 /* Has the service hung up, or does it within ms milliseconds? It gives up memory and lock later. */
 bool look_hung_up(struct look *look, int ms);

@@ -158,7 +158,7 @@ struct service_options {
  * -EADDRINUSE: another service holds this socket.
  * With takeover: -EBUSY, the other service cannot hand over now. -EPROTO, -ETIMEDOUT: it does not
  * know how, or does not answer. -ENOMEM: there is no room for both. -EINTR: SIGTERM or SIGINT has
- * come. The other service goes on in each case.
+ * come. The other service goes on in each case. -ESHUTDOWN: it was told to end, and does.
  * -EEXIST: something that is not a socket, or another user's, stands at the path.
  * -ENOMEM: there is no room for the cache.
  * -ENOTSUP: for a group, the kernel lacks a seal (before Linux 5.1).

@@ -309,47 +309,90 @@ static void successor_that_lost_its_place_does_not_serve_the_dead(void **state)
 	test_bed_free(&b);
 }
 
-/* HO6: the old one removes path and lock at its end, and the successor makes them again. */
-static void successor_that_outlives_an_orderly_end_is_found(void **state)
+/* HO6: an administrator stops all that serves at a path. Both end, and nothing is left. */
+static void successor_ends_with_a_service_that_is_stopped(void **state)
 {
-	struct wire_caller other;
+	struct wire_caller asker;
 	struct test_service next;
 	struct test_bed b;
 
 	(void)state;
-	stop_successor(&b, &next, NULL);
+	for (u32 asks = 0; asks < 2; asks++) {
+		stop_successor(&b, &next, NULL);
+		caller_connect(&asker, &b.service);
+		if (asks)
+			assert_int_equal(caller_ask(&asker, WIRE_STOP, 0, 0, 0), 0);
+		else
+			kill(b.service.pid, SIGTERM);
+		assert_int_equal(fixture_wait(b.service.pid), 0);
+		kill(next.pid, SIGCONT);
+		assert_int_equal(test_service_await(&next), -ESHUTDOWN);
+		assert_int_equal(access(b.service.socket, F_OK), -1);
+		assert_int_equal(caller_open_lock(&b.service, O_RDONLY), -1);
+		close(asker.socket);
+		assert_int_equal(test_service_start(&b.service), 0);
+		test_bed_free(&b);
+	}
+}
+
+/* HO6: the same of one that has not got the socket yet. */
+static void successor_that_copies_hears_of_the_stop(void **state)
+{
+	struct wire_caller first;
+	struct test_bed b;
+
+	(void)state;
+	bed_make(&b);
+	assert_int_equal(caller_succeed(&first, &b.service), 0);
+	assert_int_equal(caller_ask(&first, WIRE_HAND_ARENA, 0, 0, 0), 0);
+	drop_fds(&first);
 	assert_int_equal(test_service_stop(&b.service), 0);
-	kill(next.pid, SIGCONT);
-	assert_int_equal(test_service_await(&next), 0);
-	b.service = next;
-	b.service.options.events.taking = NULL;
-	assert_serves(&b);
-	test_bed_come_back(&b);
-	assert_int_equal(caller_succeed(&other, &b.service), 0);
-	close(other.socket);
+	assert_int_equal(caller_receive(&first), -ESHUTDOWN);
+	close(first.socket);
+	assert_int_equal(test_service_start(&b.service), 0);
 	test_bed_free(&b);
 }
 
-/* HO6: the old one stands still before it removes its path. It does not go on, so the start may try
- * again. */
-static void successor_hears_that_the_old_one_ends_yet(void **state)
+/* Else it would take the end of the arena that it copies for the service's death. */
+static void successor_that_copies_hears_of_a_resize(void **state)
 {
-	struct test_service next;
+	struct wire_caller first, visitor;
 	struct test_bed b;
 
 	(void)state;
-	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.sizes.cache_bytes = MIB;
-	b.service.options.events.stopping = stop_here;
-	test_bed_make(&b, (u64)FEW_BLOCKS * LODIC_BLOCK_BYTES);
-	begin_stopped(&b, &next);
-	kill(b.service.pid, SIGTERM);
-	assert_true(WAIT_UNTIL(is_stopped(b.service.pid)));
-	kill(next.pid, SIGCONT);
-	assert_int_equal(test_service_await(&next), -EADDRINUSE);
+	bed_make(&b);
+	caller_connect(&visitor, &b.service);
+	assert_int_equal(caller_succeed(&first, &b.service), 0);
+	assert_int_equal(caller_ask(&visitor, WIRE_RESIZE, 2 * MIB, 0, 0), 0);
+	assert_int_equal(caller_receive(&first), -ECANCELED);
+	assert_int_equal(caller_receive(&first), -ECONNRESET);
+	close(first.socket);
+	close(visitor.socket);
+	test_bed_free(&b);
+}
+
+/* HO6: the successor serves by now, and the answer says so. */
+static void stop_is_refused_when_the_successor_serves(void **state)
+{
+	struct wire_caller first, asker;
+	struct test_bed b;
+
+	(void)state;
+	bed_make(&b);
+	caller_connect(&asker, &b.service);
+	assert_int_equal(caller_ask(&asker, WIRE_STAT, 0, 0, 0), 0);
+	assert_int_equal(caller_succeed(&first, &b.service), 0);
+	assert_int_equal(caller_ask(&first, WIRE_HAND_OVER, 0, 0, 0), 0);
+	drop_fds(&first);
+	test_service_freeze(&b.service);
+	caller_send(&asker, WIRE_STOP, 0, 0, 0, -1);
+	caller_send(&first, WIRE_HANDED, 0, 0, 0, -1);
 	kill(b.service.pid, SIGCONT);
+	assert_int_equal(caller_receive(&first), 0);
+	assert_int_equal(caller_receive(&asker), -EBUSY);
 	assert_int_equal(fixture_wait(b.service.pid), 0);
-	b.service.options.events.stopping = NULL;
+	close(first.socket);
+	close(asker.socket);
 	assert_int_equal(test_service_start(&b.service), 0);
 	test_bed_free(&b);
 }
@@ -389,8 +432,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(resize_waits_for_a_successor_that_has_the_socket),
 		cmocka_unit_test(successor_that_lost_its_place_does_not_serve),
 		cmocka_unit_test(successor_that_lost_its_place_does_not_serve_the_dead),
-		cmocka_unit_test(successor_that_outlives_an_orderly_end_is_found),
-		cmocka_unit_test(successor_hears_that_the_old_one_ends_yet),
+		cmocka_unit_test(successor_ends_with_a_service_that_is_stopped),
+		cmocka_unit_test(successor_that_copies_hears_of_the_stop),
+		cmocka_unit_test(successor_that_copies_hears_of_a_resize),
+		cmocka_unit_test(stop_is_refused_when_the_successor_serves),
 		cmocka_unit_test(successor_that_is_silent_keeps_no_idle_service),
 	};
 

@@ -195,25 +195,26 @@ u32 client_drain(struct clients *s, int socket)
 	return nr;
 }
 
-/* HO7: it finds this answer before the end of the channel, however late it wakes up, and even if
- * this service has ended by then. Without it a hang-up looks like this service's death, and the
- * successor would serve. */
-int client_dismiss(struct clients *s)
+/* HO6, HO7: it finds this answer before the end of the channel. That holds however late it wakes
+ * up, even if this service has ended by then. Without it a hang-up looks like this service's death,
+ * and the successor would serve. false: it has the socket, and could not be told. */
+static bool client_dismiss(struct clients *s, const struct client *c)
 {
-	const struct wire_reply farewell = { .error = -ECANCELED };
-	int err = wire_send(s->successor->socket, &farewell, sizeof(farewell), NULL, 0);
+	const struct wire_reply farewell = {
+		.error = service_is_stopping(s->base) ? -ESHUTDOWN : -ECANCELED
+	};
+	int err = wire_send(c->socket, &farewell, sizeof(farewell), NULL, 0);
 
-	if (!err)
-		s->successor = NULL; /* HO3 */
-	return err;
+	if (err && err != -ECONNRESET && c->had_place)
+		return false;
+	s->successor = NULL; /* HO3 */
+	return true;
 }
 
 void client_hang_up(struct clients *s, struct client *c)
 {
-	if (s->successor == c && !service_is_stopping(s->base)) /* its end is no dismissal (HO6) */
-		(void)client_dismiss(s);
-	if (s->successor == c)
-		s->successor = NULL;
+	if (s->successor == c && !client_dismiss(s, c))
+		return; /* the next try comes with its next event, or with another successor */
 	s->nr_silent += c->socket >= 0;
 	client_drain(s, c->socket);
 	service_close(&c->socket);
@@ -467,7 +468,7 @@ static int client_carry_out(struct clients *s, struct client *c, struct exchange
 	case WIRE_HELLO: return client_op_hello(s, c, x);
 	case WIRE_SYNC: return client_op_sync(s, c, x);
 	case WIRE_KEEP: return files_keep(s->files, x->request.a, x->request.b);
-	case WIRE_STOP: service_stop(s->base); return 0;
+	case WIRE_STOP: service_stop(s->base); return s->above.hand_stop(s->above.of);
 	case WIRE_STAT: return client_op_stat(s, c, x);
 	case WIRE_FILES: return client_answer_page(s, x, list_files);
 	case WIRE_READERS: return client_answer_page(s, x, list_readers);

@@ -21,8 +21,6 @@ void client_idle_begin(struct clients *s);
 struct client *client_successor(const struct clients *s);
 /* It serves, or may serve: a hang-up takes nothing from it any more. */
 void client_successor_serves(struct clients *s);
-/* Tells the successor that it is none any more. An error: it is one still, and has not heard. */
-int client_dismiss(struct clients *s);
 /* The client's socket is readable. */
 void client_ready(struct clients *s, struct client *c);
 /* Takes what is unread out of the socket, and workers close its descriptors; to be called before
@@ -30,7 +28,9 @@ void client_ready(struct clients *s, struct client *c);
  * for what SO_LINGER says. Nothing more comes in afterwards. Returns how many messages it was: some
  * hundred at most, as the kernel has room for. */
 u32 client_drain(struct clients *s, int socket);
-/* The other side of the socket is closed, or speaks nonsense. */
+/* The other side of the socket is closed, or speaks nonsense. A successor is told that it is none
+ * any more, or that this service ends. One that has the socket and cannot be told keeps its
+ * place. */
 void client_hang_up(struct clients *s, struct client *c);
 /* The client's process is dead: its descriptor has input. */
 void client_process_died(struct clients *s, struct client *c);

@@ -45,6 +45,7 @@ struct clients_above {
 	struct service *of;
 	int (*hand_begin)(struct service *of, struct client *c, struct exchange *x);
 	int (*hand_carry_out)(struct service *of, struct client *c, struct exchange *x);
+	int (*hand_stop)(struct service *of);
 	int (*resize_request)(struct service *of, u64 cache_bytes, u64 block_bytes,
 	                      struct look_resize *ret);
 	void (*resize_drop)(struct service *of, u64 from, u64 to, u64 dev, u64 ino);

@@ -31,18 +31,27 @@ static bool hand_is_silent(const struct service *s, const struct client *c)
 	       port_ready(c->socket, PORT_INPUT) == 0;
 }
 
-/* HO7: one that has the socket must hear of it first, or keeps its place. Else it would take the
- * hang-up for this service's death, and serve. */
+/* The successor loses its place, unless one that has the socket has said HANDED by now. What it
+ * says later meets a reset. Else it would wait for an answer, and serve when none comes in time. */
+static void hand_part(struct service *s, struct client *c)
+{
+	if (!c->had_place) {
+		client_hang_up(&s->clients, c);
+		return;
+	}
+	port_stop_receiving(c->socket);
+	client_ready(&s->clients, c); /* it hears the end of the channel next, and hangs up */
+}
+
+/* HO7: one that has the socket and cannot be told keeps its place. */
 static void hand_dismiss(struct service *s)
 {
 	struct client *c = client_successor(&s->clients);
-	int err = client_dismiss(&s->clients);
 
-	if (err && err != -ECONNRESET && c->had_place)
-		return;
-	service_say(&s->base, SERVICE_WARNING, "successor_lost",
-	            "process %d wanted to take over, and says nothing more", c->pid);
-	client_hang_up(&s->clients, c);
+	hand_part(s, c);
+	if (client_successor(&s->clients) != c && !s->base.succeeded)
+		service_say(&s->base, SERVICE_WARNING, "successor_lost",
+		            "process %d wanted to take over, and says nothing more", c->pid);
 }
 
 static int hand_make_channel(struct service *s, const struct client *c, int *ret_theirs)
@@ -71,6 +80,8 @@ int hand_begin(struct service *s, struct client *c, struct exchange *x)
 		return -EACCES;
 	if (client_successor(&s->clients) && !hand_is_wanted(s))
 		hand_dismiss(s);
+	if (service_is_stopping(&s->base))
+		return -ECONNREFUSED; /* nobody is there to follow */
 	if (s->change.resize || client_successor(&s->clients))
 		return -EBUSY;
 	err = hand_make_channel(s, c, &theirs);
@@ -195,22 +206,16 @@ static int hand_end(struct service *s, struct client *c)
 	return 0;
 }
 
-/* Hears a successor that has the socket before the path is removed: that one may serve already.
- * Its later messages meet a reset (takeover_settle()). */
-void hand_stop(struct service *s)
+int hand_stop(struct service *s)
 {
 	struct client *c = client_successor(&s->clients);
 
-	if (!c || !c->had_place || s->base.succeeded)
-		return;
-	if (s->base.lent) { /* the path stays, so that the successor serves in any case */
-		s->base.succeeded = true;
-		service_say(&s->base, SERVICE_INFO, "handed_over",
-		            "process %d has the socket, and goes on with it", c->pid);
-		return;
-	}
-	port_stop_receiving(c->socket);
-	client_ready(&s->clients, c);
+	if (c)
+		hand_part(s, c);
+	if (c && client_successor(&s->clients) == c)
+		service_say(&s->base, SERVICE_WARNING, "successor_lost",
+		            "process %d cannot be told of the end, and may go on", c->pid);
+	return s->base.succeeded ? -EBUSY : 0;
 }
 
 static int hand_over(struct service *s, struct client *c, struct exchange *x)
@@ -226,7 +231,7 @@ static int hand_over(struct service *s, struct client *c, struct exchange *x)
 
 int hand_carry_out(struct service *s, struct client *c, struct exchange *x)
 {
-	/* Another one has its place, or a resize has come between: it knows of another arena. */
+	/* Another one has its place. */
 	if (client_successor(&s->clients) != c)
 		return -EBUSY;
 	c->heard_ns = host_now_ns();

@@ -14,7 +14,8 @@
 struct service;
 
 /* SUCCEED: c announces itself as a successor, and gets the channel. -EACCES: it has not passed the
- * lock file as it should. -EBUSY: another one has the place, or a resize is under way. */
+ * lock file as it should. -EBUSY: another one has the place, or a resize is under way.
+ * -ECONNREFUSED: the service ends. */
 int hand_begin(struct service *s, struct client *c, struct exchange *x);
 /* HAND_ARENA to HANDED. -EBUSY: c has lost its place, or a resize is under way. -ENOENT: there is
  * no such file. -EINVAL: HANDED comes before HAND_OVER. */
@@ -25,8 +26,8 @@ bool hand_gives_way(struct service *s);
 /* Does a successor want to take over, and is it not silent? Then the service does not end because
  * it is idle. */
 bool hand_is_wanted(const struct service *s);
-/* The service ends. A successor that has the socket serves, if it has said so by now. Else it finds
- * that the service before it has ended. */
-void hand_stop(struct service *s);
+/* The service ends, and so does the takeover: HO6. -EBUSY: the successor serves, because it has
+ * said so before. */
+int hand_stop(struct service *s);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "lib/port.h"
 #include "lib/service/client/accept.h"
+#include "lib/service/client/client.h"
 #include "lib/service/base/worker.h"
 #include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"
@@ -83,6 +84,10 @@ int pass_prepare(const struct service *old, struct service *s)
 
 void pass_all(struct service *old, struct service *s)
 {
+	struct client *successor = client_successor(&old->clients);
+
+	if (successor) /* it knows of an arena that is dead from here on */
+		client_hang_up(&old->clients, successor);
 	pass_numbers(old, s);
 	pass_process(old, s);
 	accept_take_over(&s->clients, &old->clients);

@@ -41,13 +41,15 @@ static int succession_take(struct succession *a, u64 bytes)
 	return err > 0 || err < -MOST_ERRNO ? -EPROTO : err;
 }
 
-/* HO7: the service says when it gives the place to another one. What was sent and not read makes
- * the kernel report a reset before that. */
+/* HO6, HO7: the service says when it takes the place away, or ends. What was sent and not read
+ * makes the kernel report a reset before that. */
 static int succession_verdict(struct succession *a, int err)
 {
-	if (err == -ECONNRESET && succession_take(a, 0) == -ECANCELED)
-		err = -ECANCELED;
-	return err == -ECANCELED ? -EBUSY : err;
+	int said = err == -ECONNRESET ? succession_take(a, 0) : err;
+
+	if (said == -ECANCELED)
+		return -EBUSY;
+	return said == -ESHUTDOWN ? said : err;
 }
 
 /* fd < 0: none goes with it. */

@@ -40,8 +40,6 @@
 #define HANDED_NS (10000 * NS_PER_MS)
 /* Blocks copied, or files, between two looks at signals and revoked files. */
 #define LOOK_EACH 256u
-/* Between two looks at whether the old service has ended. */
-#define END_PAUSE_NS (5 * NS_PER_MS)
 
 struct taken_file {
 	u32 id, new_id; /* FILE_NONE: it is not there */
@@ -118,6 +116,7 @@ static const char *takeover_why(int err)
 	case -EAGAIN:
 	case -ETIMEDOUT: return "the other service does not answer";
 	case -EADDRINUSE: return "the other service is about to end; try again";
+	case -ESHUTDOWN: return "the other service was told to end, and so this one ends, too";
 	case -EINTR: return "a signal came; the other service goes on";
 	default: return service_why("the other service: %s", strerror(-err));
 	}
@@ -486,32 +485,15 @@ int takeover_cache(struct service *s, struct takeover *t, const char **ret_why)
 
 /* ---- the end ---- */
 
-/* The old one has ended in order, by a signal or because it was idle: nobody finds its socket. By
- * now another one may serve at that path. It has made a lock file of its own, because the old one
- * removes its own last. */
+/* The old one has ended in order, and could not say so: nobody finds its socket. By now another one
+ * may serve at that path. It has made a lock file of its own, because the old one removes its own
+ * last. */
 static bool takeover_path_is_gone(const struct service *s)
 {
 	struct port_file path;
 
 	return !s->base.lent && (port_look_at(s->base.socket_path, true, &path) != 0 ||
 	                         !socket_lock_is_current(&s->base));
-}
-
-/* After a reset without a farewell the old one ends, and removes its path soon. The kernel marks a
- * dead one's arena before it closes anything of its. -ECONNRESET: it has died, or its path has
- * gone. -EADDRINUSE: it stands still. -EINTR: this service shall end, too. */
-static int takeover_await_end(const struct service *s, const struct takeover *t)
-{
-	u64 end = host_now_ns() + LOOK_TIMEOUT_MS * NS_PER_MS;
-
-	while (takeover_old_lives(t) && !takeover_path_is_gone(s)) {
-		if (port_ready(s->signals, PORT_INPUT) == 1)
-			return -EINTR;
-		if (host_now_ns() >= end)
-			return -EADDRINUSE;
-		port_sleep(END_PAUSE_NS);
-	}
-	return -ECONNRESET;
 }
 
 /* HO7. The answer to HANDED says that the old one accepts nobody any more. If none comes, the old
@@ -521,8 +503,8 @@ static int takeover_settle(struct service *s, struct takeover *t)
 {
 	int err = succession_ask(&t->old_service, WIRE_HANDED, 0, 0, 0);
 
-	if (err == -ECONNRESET)
-		err = takeover_await_end(s, t);
+	if (err == -ECONNRESET && takeover_old_lives(t))
+		err = -EADDRINUSE; /* it has hung up, or ends, and could not say so */
 	if (err == -ECONNRESET && takeover_path_is_gone(s)) {
 		/* The old one may have it open: then a close alone does not end the watch. */
 		service_watch_no_more(&s->base, s->base.listening);

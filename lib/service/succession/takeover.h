@@ -36,17 +36,20 @@
  *     lock, and a lease for all that it has cached.
  * HO6 if the old service dies, at any moment, the successor takes the lock as any service does. It
  *     keeps what it has copied so far: that stands on its own leases. If the old one ends in order
- *     before HANDED, it removes lock and path, and the successor makes them again. At its end it
- *     hears nothing more from the successor, and looks once at what has come: HANDED may wait
- *     there. Where the path is a manager's, lock and path stay, and the successor serves.
+ *     before HANDED, nobody serves: an administrator stops all that serves at a path. The old one
+ *     says so in a farewell, and removes lock and path. Before that it looks once at what has
+ *     come from a successor that has the socket: HANDED may wait there. Then the successor
+ *     serves, and the answer to a request to stop says so. If the farewell cannot be sent, the
+ *     successor may go on, and the log says that. It makes lock and path again.
  *
  * HO7 one successor at a time has the place. A hang-up gives it back at once. One that says
  *     nothing for SERVICE_SUCCESSOR_MS loses it to the next that announces itself. The old
  *     service writes it a farewell before it hangs up. One that has the socket keeps its place
  *     until that is sent. A successor that finds it does not serve, even if it has
  *     socket and lock, and the old service has died meanwhile. Nor does one that could not send
- *     HANDED. So of two that have
- *     them one serves. While one has them, no other arena takes the old one's place.
+ *     HANDED, or that meets a reset while the old arena is alive. The kernel marks a dead one's
+ *     arena before it closes anything. So of two that have them one serves. While one has them,
+ *     no other arena takes the old one's place.
  *
  * What is not here: holds and refused files. Holds stay with those that have them.
  */
