@@ -180,6 +180,22 @@ static void takeover_resizes(void)
 	}
 }
 
+/* The service ends, by a signal or at its user's request. */
+static void takeover_stops(struct process *old)
+{
+	struct look *look;
+	int pid;
+
+	if (machine_draw(2)) {
+		process_signal(old, SIGNAL_END);
+		return;
+	}
+	if (look_open(WORLD_SOCKET, &look, &pid) != 0)
+		return;
+	machine_note("a stop: %d", look_stop(look));
+	look_close(look);
+}
+
 static void takeover_acts(void)
 {
 	struct process *old = serving_now();
@@ -201,7 +217,7 @@ static void takeover_acts(void)
 		if (machine_draw(2))
 			process_kill(old);
 		else
-			process_signal(old, SIGNAL_END);
+			takeover_stops(old);
 		break;
 	case 5: world_heir(); break;
 	case 6: takeover_alone(); break;

@@ -40,14 +40,11 @@ static void serve_ready(void *arg)
 	waits_turns_begin();
 }
 
-static void serve_stops(void *arg)
+static void serve_stops(const struct serve *serve)
 {
-	const struct serve *serve = arg;
-
 	if (world.least_serves_ns && machine.now_ns < serve->ready_ns + world.least_serves_ns)
 		machine_fail("a service ends %llu us after programs could connect",
 		             (unsigned long long)((machine.now_ns - serve->ready_ns) / NS_PER_US));
-	serving_stops();
 	settle_service_stops();
 	waits_turns_end();
 }
@@ -57,6 +54,7 @@ static void serve_stops_for_good(void *arg)
 	struct serve *serve = arg;
 
 	serve->said_stopping = true;
+	serving_stops_for_good();
 	serve_stops(serve);
 }
 
@@ -75,6 +73,7 @@ static void serve_say(void *arg, enum service_level level, const char *event,
 		return;
 	if (((struct serve *)arg)->said_stopping)
 		machine_fail("a service has said that nobody goes on, and a successor does");
+	serving_stops();
 	serve_stops(arg);
 }
 

@@ -17,6 +17,7 @@ static struct {
 	u32 took[MACHINE_MOST_PROCESSES +
 	         1]; /* nr_disturbed then; 0: it has not taken over */
 	bool silent[MACHINE_MOST_PROCESSES + 1];
+	bool ends[MACHINE_MOST_PROCESSES + 1]; /* the service before it was stopped */
 	u64 since_ns[MACHINE_MOST_PROCESSES +
 	             1];  /* it has served and run; NS_NEVER: it does not */
 	u32 nr_disturbed; /* counted from 1 */
@@ -32,6 +33,8 @@ void serving_begin(void)
 
 void serving_starts(void)
 {
+	if (serving.ends[process_now()->number])
+		machine_fail("a service was stopped, and its successor serves");
 	serving.serves[process_now()->number] = true;
 	serving.last = process_now();
 }
@@ -50,6 +53,14 @@ void serving_takes(void)
 void serving_stops(void)
 {
 	serving.serves[process_now()->number] = false;
+}
+
+/* Those that have had its socket end, too. */
+void serving_stops_for_good(void)
+{
+	for (u32 i = 1; i <= MACHINE_MOST_PROCESSES; i++)
+		serving.ends[i] |= world.calm && serving.took[i] > 0 && !serving.serves[i];
+	serving_stops();
 }
 
 /* One that has been given socket and lock loses them to nobody. */

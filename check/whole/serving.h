@@ -19,8 +19,9 @@ void serving_begin(void);
 void serving_starts(void);
 /* It has socket and lock of another one. */
 void serving_takes(void);
-/* It ends, or has handed over. */
+/* It has handed over; or it ends, and nobody goes on. */
 void serving_stops(void);
+void serving_stops_for_good(void);
 /* It could not begin, or not take over. */
 void serving_fails(int err);
 /* It serves, and lives. It may be stopped. */
