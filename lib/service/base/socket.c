@@ -42,7 +42,9 @@ static int socket_take_lock(struct base *s, const char **ret_why)
 	return -EADDRINUSE;
 }
 
-bool socket_lock_is_current(const struct base *s)
+/* Does the path lead to the file that this process has locked, now that it has? The last
+ * holder removes the file, and then its lock keeps nobody out. */
+static bool socket_lock_is_current(const struct base *s)
 {
 	return port_leads_to(s->lock_path, s->lock);
 }

@@ -35,9 +35,6 @@ int socket_listen_for(struct base *s, u32 what);
 /* Lets the user connect, or the group, unless another process has made the path. The umask does not
  * count. 0 or -errno. */
 int socket_give(const struct base *s);
-/* Does the path lead to the file that this process has locked, now that it has? The last
- * holder removes the file, and then its lock keeps nobody out. */
-bool socket_lock_is_current(const struct base *s);
 /* Writes into the lock file whose the lock is now. */
 int socket_sign_lock(const struct base *s);
 

@@ -210,11 +210,13 @@ int hand_stop(struct service *s)
 {
 	struct client *c = client_successor(&s->clients);
 
-	if (c)
+	if (c && !s->base.succeeded)
 		hand_part(s, c);
-	if (c && client_successor(&s->clients) == c)
-		service_say(&s->base, SERVICE_WARNING, "successor_lost",
+	if (c && !s->base.succeeded && client_successor(&s->clients) == c) {
+		s->base.succeeded = true; /* HO4: for it, or for the next one that comes */
+		service_say(&s->base, SERVICE_INFO, "handed_over",
 		            "process %d cannot be told of the end, and may go on", c->pid);
+	}
 	return s->base.succeeded ? -EBUSY : 0;
 }
 

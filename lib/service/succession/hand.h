@@ -27,7 +27,7 @@ bool hand_gives_way(struct service *s);
  * it is idle. */
 bool hand_is_wanted(const struct service *s);
 /* The service ends, and so does the takeover: HO6. -EBUSY: the successor serves, because it has
- * said so before. */
+ * said so before, or it may, because it cannot be told. */
 int hand_stop(struct service *s);
 
 #endif

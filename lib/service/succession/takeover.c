@@ -485,17 +485,6 @@ int takeover_cache(struct service *s, struct takeover *t, const char **ret_why)
 
 /* ---- the end ---- */
 
-/* The old one has ended in order, and could not say so: nobody finds its socket. By now another one
- * may serve at that path. It has made a lock file of its own, because the old one removes its own
- * last. */
-static bool takeover_path_is_gone(const struct service *s)
-{
-	struct port_file path;
-
-	return !s->base.lent && (port_look_at(s->base.socket_path, true, &path) != 0 ||
-	                         !socket_lock_is_current(&s->base));
-}
-
 /* HO7. The answer to HANDED says that the old one accepts nobody any more. If none comes, the old
  * one has died, or it hears of it later. If it refuses, or cannot be told, it goes on, and keeps
  * socket and lock. */
@@ -505,13 +494,6 @@ static int takeover_settle(struct service *s, struct takeover *t)
 
 	if (err == -ECONNRESET && takeover_old_lives(t))
 		err = -EADDRINUSE; /* it has hung up, or ends, and could not say so */
-	if (err == -ECONNRESET && takeover_path_is_gone(s)) {
-		/* The old one may have it open: then a close alone does not end the watch. */
-		service_watch_no_more(&s->base, s->base.listening);
-		service_close(&s->base.listening);
-		service_close(&s->base.lock);
-		return err;
-	}
 	if (!err || err == -ECONNRESET || err == -ETIMEDOUT)
 		return 0;
 	s->base.succeeded = true;
@@ -549,7 +531,7 @@ static int takeover_take_socket(struct service *s, struct takeover *t,
 	err = takeover_settle(s, t);
 	if (err)
 		*ret_why = takeover_why(err);
-	if (err && err != -ECONNRESET && err != -EADDRINUSE) /* then it ends */
+	if (err && err != -EADDRINUSE) /* then it ends */
 		takeover_gives_back(s, t);
 	return err;
 }

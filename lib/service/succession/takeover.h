@@ -40,7 +40,7 @@
  *     says so in a farewell, and removes lock and path. Before that it looks once at what has
  *     come from a successor that has the socket: HANDED may wait there. Then the successor
  *     serves, and the answer to a request to stop says so. If the farewell cannot be sent, the
- *     successor may go on, and the log says that. It makes lock and path again.
+ *     successor may go on: then lock and path stay, too.
  *
  * HO7 one successor at a time has the place. A hang-up gives it back at once. One that says
  *     nothing for SERVICE_SUCCESSOR_MS loses it to the next that announces itself. The old
