@@ -17,7 +17,8 @@ static struct {
 	u32 took[MACHINE_MOST_PROCESSES +
 	         1]; /* nr_disturbed then; 0: it has not taken over */
 	bool silent[MACHINE_MOST_PROCESSES + 1];
-	bool ends[MACHINE_MOST_PROCESSES + 1]; /* the service before it was stopped */
+	u32 from[MACHINE_MOST_PROCESSES + 1]; /* whose socket it has taken; 0: nobody's */
+	bool ends[MACHINE_MOST_PROCESSES + 1]; /* that one was stopped */
 	u64 since_ns[MACHINE_MOST_PROCESSES +
 	             1];  /* it has served and run; NS_NEVER: it does not */
 	u32 nr_disturbed; /* counted from 1 */
@@ -42,12 +43,20 @@ void serving_starts(void)
 /* The one before still serves: nothing has told it that a successor has taken its place. */
 void serving_takes(void)
 {
-	if (world.calm && serving.nr_disturbed == 1 && !serving_now())
+	struct process *old = serving_now();
+
+	if (world.calm && serving.nr_disturbed == 1 && !old)
 		machine_fail("a service has ended before its successor serves");
+	serving.from[process_now()->number] = old ? old->number : 0;
 	if (!serving.silent[process_now()->number])
 		serving.took[process_now()->number] = serving.nr_disturbed;
 	if (world.taking)
 		world.taking();
+}
+
+bool serving_is(const struct process *process)
+{
+	return serving.serves[process->number] && !process->dead;
 }
 
 void serving_stops(void)
@@ -55,11 +64,16 @@ void serving_stops(void)
 	serving.serves[process_now()->number] = false;
 }
 
-/* Those that have had its socket end, too. */
+/* A successor that has had its socket ends, too. */
 void serving_stops_for_good(void)
 {
-	for (u32 i = 1; i <= MACHINE_MOST_PROCESSES; i++)
-		serving.ends[i] |= world.calm && serving.took[i] > 0 && !serving.serves[i];
+	for (u32 i = 1; i <= MACHINE_MOST_PROCESSES; i++) {
+		if (!world.calm || serving.from[i] != process_now()->number)
+			continue;
+		if (serving_is(&machine.processes[i - 1]))
+			machine_fail("a service says that nobody goes on, and a successor does");
+		serving.ends[i] = true;
+	}
 	serving_stops();
 }
 
@@ -70,11 +84,6 @@ void serving_fails(int err)
 
 	if (world.calm && took == serving.nr_disturbed)
 		machine_fail("a successor loses its place: %d", err);
-}
-
-bool serving_is(const struct process *process)
-{
-	return serving.serves[process->number] && !process->dead;
 }
 
 struct process *serving_now(void)
