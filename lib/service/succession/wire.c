@@ -97,7 +97,7 @@ void service_wire(struct service *s)
 	s->clients.frames = &s->frames;
 	s->clients.holding = &s->holding;
 	s->clients.above = (struct clients_above){
-		s,           hand_begin,  hand_carry_out,    hand_stop, resize_request,
+		s,           hand_begin,  hand_carry_out, hand_stop, resize_request,
 		resize_drop, resize_move, wire_memory_limit,
 	};
 	s->holding.budget =
