@@ -125,6 +125,8 @@ class Core:
             run.in_threads(self.jobs, self.program, self.units.look, self.built.units,
                            lambda nr, _: tell(nr))
             self.units.save()
+        if not self.units.rows:
+            raise tree.Failed("no unit test passes without a mutant")
 
     def reached(self):
         return self.seen.reached()

@@ -70,7 +70,7 @@ class Units:
         return status
 
     def look(self, name):
-        path = self.scratch / f"unit-{name}.tmp"
+        path = self.scratch / f"unit-{os.path.basename(name)}.tmp"
         path.unlink(missing_ok=True)
         began = time.monotonic()
         status = self.run(name, SLOW_S, LODIC_GENERATED_SEEN=path)

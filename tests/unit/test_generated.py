@@ -23,6 +23,7 @@ try:
     import report
     import run
     import text
+    import unit
 except ImportError as error:
     if error.name not in ("tree_sitter", "tree_sitter_c"):
         raise
@@ -331,6 +332,29 @@ class Report(unittest.TestCase):
                 (None, False, ("crash", "-")), (None, True, ("hang", "-"))):
             found = run.first_bad(run.Ended(rows, 1.0, hung))
             self.assertEqual(found and (found["how"], found["memory"]), expected)
+
+
+class Units(unittest.TestCase):
+    """A unit test that reaches mutant 1 and fails with it."""
+
+    name = "some/where/test_one"
+    script = """#!/bin/sh
+[ -z "$LODIC_GENERATED_SEEN" ] || printf '\\0\\0\\0\\0\\1\\0\\0\\0' >"$LODIC_GENERATED_SEEN"
+[ "$LODIC_GENERATED" != 1 ]
+"""
+
+    def test_catch_names_the_test_that_fails(self):
+        with tempfile.TemporaryDirectory(prefix="lodic-units-") as folder:
+            ninja = pathlib.Path(folder)
+            path = ninja / self.name
+            path.parent.mkdir(parents=True)
+            path.write_text(self.script)
+            path.chmod(0o755)
+            units = unit.Units(ninja, ninja, run.Program("true"))
+            units.look(self.name)
+            self.assertEqual(units.rows[self.name]["reached"], {1})
+            self.assertEqual(units.catch(1, 5)[0], self.name)
+            self.assertIsNone(units.catch(2, 5))
 
 
 if __name__ == "__main__":
