@@ -82,6 +82,46 @@ static void take_all_map_none_pins_it_again(void **state)
 	bed_free(bed);
 }
 
+/* The first pin, and one more of what is pinned. */
+static void context_pin_is_a_visit(void **state)
+{
+	struct arena_bed *bed = bed_make(ARENA_SCANNED);
+	u64 *words[2];
+	u8 visits;
+
+	(void)state;
+	bed_fill(bed, 9, 1);
+	for (u32 i = 0; i < 2; i++) {
+		words[i] = bed_pin(bed, 0, 1);
+		arena_visits(&bed->arena, 9, 1, &visits);
+		assert_int_equal(visits, 1);
+	}
+	for (u32 i = 0; i < 2; i++)
+		cache_unpin(&bed->contexts[0], words[i]);
+	bed_free(bed);
+}
+
+/* The short way alone: lib/ would go the long way if it failed, and nobody would notice. */
+static void cache_pin_home_vouched_holds(void **state)
+{
+	struct arena_bed *bed = bed_make(ARENA_SCANNED);
+	struct context *c = &bed->contexts[0];
+	const struct cache_file file = { .proof = &bed->arena.files[0], .id = BED_FILE };
+	u32 frame = FRAME_NONE;
+	u64 *word = NULL;
+
+	(void)state;
+	bed_fill(bed, 9, 1);
+	assert_true(cache_pin_home(c, &file, bed_block(1), false, &frame, &word));
+	assert_int_equal(frame, 9);
+	assert_int_equal(context_nr_pinned(c), 1);
+	cache_unpin(c, word);
+	file_proof_revoke(&bed->arena.files[0]);
+	assert_false(cache_pin_home(c, &file, bed_block(1), false, &frame, &word));
+	assert_int_equal(context_nr_pinned(c), 0);
+	bed_free(bed);
+}
+
 static void context_pin_128_times_refuses_the_last(void **state)
 {
 	struct arena_bed *bed = bed_make(ARENA_SCANNED);
@@ -243,6 +283,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(take_pinned_refuses),
 		cmocka_unit_test(take_all_map_none_pins_it_again),
+		cmocka_unit_test(context_pin_is_a_visit),
+		cmocka_unit_test(cache_pin_home_vouched_holds),
 		cmocka_unit_test(context_pin_128_times_refuses_the_last),
 		cmocka_unit_test(context_pin_reserve_spent_refuses),
 		cmocka_unit_test(context_pin_past_quota_refuses),

@@ -71,21 +71,72 @@ static void naive_moves_nothing(void **state)
 /* A page is hot when two scans in a row find it used; then a cold one makes room. */
 static void nimble_swaps_hot_and_cold(void **state)
 {
-	struct kloc_rig *r = start(KLOC_POLICY_NIMBLE, 200, 1000);
-	u32 cold = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE), hot;
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_NIMBLE, 200, 1000);
+	struct kloc_rig *r = &rig;
+	u32 cold, hot;
 
 	(void)state;
-	kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+	for (; s.nr_tiers <= KLOC_MAX_TIERS; s.nr_tiers++) {
+		kloc_rig_start(r, &s);
+		cold = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+		kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+		hot = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+		assert_int_equal(kloc_rig_tier(r, hot), KLOC_SLOW);
+		kloc_touch(r->k, hot, 0);
+		kloc_tick(r->k);
+		assert_int_equal(kloc_rig_drain(r), 0);
+		kloc_touch(r->k, hot, 0);
+		kloc_tick(r->k);
+		assert_int_equal(kloc_rig_drain(r), 2);
+		assert_int_equal(kloc_rig_tier(r, hot), KLOC_FAST);
+		assert_int_equal(kloc_rig_tier(r, cold), KLOC_SLOW);
+		kloc_rig_stop(r);
+	}
+}
+
+/* The first look at the pages of fast memory finds both used, and leaves no inactive one. So the
+ * next one looks at them again, and does not wait for a tick. */
+static void nimble_active_pages_make_room(void **state)
+{
+	struct kloc_rig *r = start(KLOC_POLICY_NIMBLE, 200, 1000);
+	u32 pages[2], hot;
+
+	(void)state;
+	for (u32 i = 0; i < 2; i++)
+		pages[i] = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
 	hot = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
-	assert_int_equal(kloc_rig_tier(r, hot), KLOC_SLOW);
-	kloc_touch(r->k, hot, 0);
-	kloc_tick(r->k);
+	for (u32 i = 0; i < 2; i++) {
+		kloc_touch(r->k, pages[i], 0);
+		kloc_touch(r->k, hot, 0);
+		kloc_tick(r->k);
+		kloc_touch(r->k, hot, 0);
+	}
 	assert_int_equal(kloc_rig_drain(r), 0);
-	kloc_touch(r->k, hot, 0);
-	kloc_tick(r->k);
 	assert_int_equal(kloc_rig_drain(r), 2);
 	assert_int_equal(kloc_rig_tier(r, hot), KLOC_FAST);
-	assert_int_equal(kloc_rig_tier(r, cold), KLOC_SLOW);
+	assert_int_equal(kloc_rig_tier(r, pages[0]), KLOC_SLOW);
+	kloc_rig_stop(r);
+}
+
+/* In a tick a busy page is asked once, however long the caller has been there. */
+static void nimble_busy_page_waits_for_tick(void **state)
+{
+	struct kloc_rig *r = start(KLOC_POLICY_NIMBLE, 200, 1000);
+	struct kloc_move m;
+	u32 page;
+
+	(void)state;
+	page = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
+	for (u32 i = 0; i < 300; i++)
+		kloc_tick(r->k);
+	assert_int_equal(kloc_memsize(r->k, KLOC_FAST, 0), 0);
+	for (u32 i = 0; i < 2; i++) {
+		assert_true(kloc_next(r->k, &m));
+		assert_int_equal(m.object, page);
+		kloc_moved(r->k, page, KLOC_BUSY);
+		assert_false(kloc_next(r->k, &m));
+		kloc_tick(r->k);
+	}
 	kloc_rig_stop(r);
 }
 
@@ -372,6 +423,8 @@ int main(void)
 		cmocka_unit_test(all_slow_places_slow),
 		cmocka_unit_test(naive_moves_nothing),
 		cmocka_unit_test(nimble_swaps_hot_and_cold),
+		cmocka_unit_test(nimble_active_pages_make_room),
+		cmocka_unit_test(nimble_busy_page_waits_for_tick),
 		cmocka_unit_test(nimble_kernel_objects_by_parameter),
 		cmocka_unit_test(no_migration_places_only),
 		cmocka_unit_test(tpp_second_use_promotes),

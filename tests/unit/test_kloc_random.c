@@ -344,6 +344,7 @@ static void step_rare(struct model *m)
 static void compare(struct model *m)
 {
 	u64 used[KLOC_MAX_TIERS] = { 0 };
+	u32 nr[KLOC_MAX_TIERS][KLOC_NR_KINDS] = { { 0 } };
 	struct kloc_tier_stat tier;
 	u32 i, seen = 0, at = KLOC_NONE;
 	struct kloc_knode_stat knode;
@@ -361,6 +362,7 @@ static void compare(struct model *m)
 			used[o->move.to] += o->bytes;
 		if (o->gone)
 			continue;
+		nr[o->tier][o->kind]++;
 		kloc_object_stat(m->rig.k, i, &stat);
 		assert_int_equal(stat.tier, o->tier);
 		assert_int_equal(stat.copies, o->copies);
@@ -370,6 +372,8 @@ static void compare(struct model *m)
 	for (i = 0; i < m->shape.nr_tiers; i++) {
 		kloc_tier_stat(m->rig.k, i, &tier);
 		assert_int_equal(tier.used, used[i]);
+		for (u32 kind = 0; kind < KLOC_NR_KINDS; kind++)
+			assert_int_equal(tier.objects[kind], nr[i][kind]);
 		if (!m->was_limited && m->shape.policy != KLOC_POLICY_ALL_FAST)
 			assert_true(tier.used <= tier.limit); /* KL2 */
 	}
