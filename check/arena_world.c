@@ -407,10 +407,14 @@ bool world_read_drawn(struct world_reader *r, u64 block, u32 look)
 	return world_read(r, block, world_is_short(r, look));
 }
 
-/* cache_read() asks for what is not cached; these reads want nothing from the file. */
+/* cache_read() asks for what is not cached; these reads want nothing from the file. What was
+ * copied all the same is thrown away. */
 static bool world_read_gap(void *ctx, u8 *to, u64 n, u64 offset)
 {
-	(void)ctx, (void)to, (void)n, (void)offset;
+	struct world_reader *r = ctx;
+
+	(void)n, (void)offset;
+	r->nr_thrown += *(u64 *)to != WORLD_NOTHING;
 	return false;
 }
 
@@ -418,13 +422,13 @@ bool world_read(struct world_reader *r, u64 block, bool home)
 {
 	bool late = world_writer_came();
 	struct cache_file f = world_file(block);
-	u64 got[WORLD_WORDS], hits = 0;
+	u64 got[WORLD_WORDS] = { WORLD_NOTHING }, hits = 0;
 	struct cache_read wanted = { &f,
 		                     (u8 *)got,
 		                     WORLD_BYTES,
 		                     (u64)block_index(block) << BLOCK_SHIFT,
 		                     world_read_gap,
-		                     NULL };
+		                     r };
 	u32 i;
 
 	if (!(home ? arena_short_read(&r->context, &f, block, got, WORLD_BYTES)
@@ -512,6 +516,13 @@ static void world_check_bytes(u32 frame)
 		             "O20: a cached frame has its block's bytes");
 }
 
+static void world_check_reader(const struct world_reader *r)
+{
+	context_check(&r->context);
+	CHECK_ASSERT(r->table.memory->counters[CONTEXT_RETRIES] == r->nr_thrown,
+	             "C4: each copy that was thrown away is counted");
+}
+
 void world_check(void)
 {
 	u32 i;
@@ -521,7 +532,7 @@ void world_check(void)
 		world_check_bytes(i);
 	for (i = 0; i < world->nr_readers; i++)
 		if (!world->dead[i])
-			context_check(&world->readers[i].context);
+			world_check_reader(&world->readers[i]);
 }
 
 void world_check_unpinned(const struct world_reader *r)

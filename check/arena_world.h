@@ -29,6 +29,7 @@
 /* Words of a block that are written and read: enough to be torn. */
 #define WORLD_WORDS 2u
 #define WORLD_BYTES (WORLD_WORDS * 8)
+#define WORLD_NOTHING (~(u64)0) /* what no block has */
 _Static_assert(WORLD_BYTES == BLOCK_BYTES, "the checker's blocks are small");
 /* The file's id, and its id when it is admitted again after a change; another file's id. */
 #define WORLD_FILE 1u
@@ -64,6 +65,7 @@ struct world_reader {
 	bool told; /* it knows where its memory is */
 	/* Hints, ever: how far each side of the ring has come. */
 	u64 nr_posted, nr_taken;
+	u64 nr_thrown; /* copies by cache_read() that were not the block's */
 };
 
 struct world {

@@ -9,7 +9,7 @@
  */
 #include "check/case.h"
 #include "core/cache/reclaim.h"
-#include "core/count/count.h"
+#include "core/count/paygo_table.h"
 #include "core/kloc/kloc.h"
 
 #define REFUSALS 2u
@@ -61,6 +61,16 @@ static void use_scheme(struct count *c)
 	}
 }
 
+/* Another table comes in place of the one that was used, if there is memory for it. */
+static void use_shape(struct count *c)
+{
+	struct paygo_table *t = c->scheme->table ? c->scheme->table(c) : NULL;
+	int err = t ? paygo_table_shape(t, 1, 2) : 0;
+
+	CHECK_ASSERT(err == 0 || (err == -ENOMEM && !t->entries),
+	             "no memory is the only reason");
+}
+
 static void init_scheme(void *arg)
 {
 	const struct init_case *one = arg;
@@ -73,6 +83,7 @@ static void init_scheme(void *arg)
 		whole(err, before, !one->scheme->counts ? !err : !!c->state);
 	} while (err);
 	use_scheme(c);
+	use_shape(c);
 	count_fini(c);
 	freed(before);
 }

@@ -14,6 +14,7 @@
 
 #define ARENA_BYTES ((size_t)256 << 20)
 #define MAX_NAMES 512
+#define FREED_BYTE 0xdb
 
 enum shadow { SHADOW_NONE, SHADOW_LIVE, SHADOW_FREED, SHADOW_POISONED };
 
@@ -146,6 +147,7 @@ void host_free(void *p, size_t n)
 	    memory.shadow[((const u8 *)p - memory.bytes) / 8] == SHADOW_FREED)
 		engine_fail("memory freed twice");
 	shade(p, n, SHADOW_FREED);
+	memset(p, FREED_BYTE, n); /* a plain access afterwards finds no pointer */
 	memory.allocated -= (n + 63) & ~(size_t)63;
 }
 
