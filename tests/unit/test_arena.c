@@ -264,6 +264,10 @@ static void hint_kept_ranges_merge(void **state)
 	assert_int_equal(ranges[0][1], 7);
 	assert_int_equal(ranges[1][1],
 	                 HINT_ASKED | 1); /* asked for, and so by itself */
+	/* While a place is free, no block comes that nobody asked for. */
+	hint_keep(&kept, block_id(1, 100), 1);
+	hint_keep(&kept, block_id(1, 102), 1);
+	assert_int_equal(hint_take_kept(&kept, ranges), 2);
 	/* More than there is room for: the nearest of the file takes it, and says so. */
 	for (u32 i = 0; i < HINT_KEPT; i++)
 		hint_keep(&kept, block_id(2 + i, 0), 1);

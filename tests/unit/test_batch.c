@@ -184,6 +184,26 @@ static void context_pin_past_quota_refuses(void **state)
 	bed_free(bed);
 }
 
+/* It need not ask the service for a block that it may not pin. */
+static void pin_without_quota(struct arena_bed *bed)
+{
+	u64 *word;
+	u32 frame;
+
+	bed->contexts[0].quota = 0;
+	bed_fill(bed, 9, 1);
+	for (u32 i = 0; i < 2; i++) /* the first one is not cached */
+		assert_int_equal(context_pin(&bed->contexts[0], bed_block(i), &frame,
+		                             &word),
+		                 -EDQUOT);
+}
+
+static void context_pin_without_quota_says_so(void **state)
+{
+	(void)state;
+	bed_for_each_scheme(pin_without_quota);
+}
+
 /* One fence for many; those that are pinned, or asked for meanwhile, stay. */
 static void batch_many_frames_each_as_it_stands(void **state)
 {
@@ -288,6 +308,7 @@ int main(void)
 		cmocka_unit_test(context_pin_128_times_refuses_the_last),
 		cmocka_unit_test(context_pin_reserve_spent_refuses),
 		cmocka_unit_test(context_pin_past_quota_refuses),
+		cmocka_unit_test(context_pin_without_quota_says_so),
 		cmocka_unit_test(batch_many_frames_each_as_it_stands),
 		cmocka_unit_test(batch_fence_global_one_fails_says_so),
 		cmocka_unit_test(cache_pin_revoked_leaves_nothing),

@@ -307,6 +307,38 @@ static void refcache_sv6_true_zero_lasts_until_a_ref(void **state)
 	stop(c);
 }
 
+/* Object 0 is used in each of so many epochs, until another object evicts it. Can it be frozen so
+ * many epochs after that? */
+static bool refcache_sv6_freezes(u32 uses, u32 epochs)
+{
+	struct count *c = start(&count_refcache_sv6, NR_OBJECTS);
+	struct count_held held;
+	bool done;
+
+	for (; uses > 0; uses--) {
+		for (u32 i = 0; i < NR_OBJECTS; i++) {
+			held = hold(c, i);
+			drop(c, &held);
+		}
+		tick_all(c);
+	}
+	for (; epochs > 0; epochs--)
+		tick_all(c);
+	done = count_freeze(c, 0);
+	stop(c);
+	return done;
+}
+
+/* As in RadixVM: its turn in the queue is that of its first zero. The review finds that somebody
+ * came after that, and the object waits for another one. */
+static void refcache_sv6_used_while_queued_waits_again(void **state)
+{
+	(void)state;
+	assert_true(refcache_sv6_freezes(1, 1));
+	assert_false(refcache_sv6_freezes(2, 1));
+	assert_true(refcache_sv6_freezes(2, 2));
+}
+
 static void refcache_sv6_tick_from_elsewhere_settles_nothing(void **state)
 {
 	struct count *c = start(&count_refcache_sv6, 2);
@@ -473,6 +505,7 @@ int main(void)
 		cmocka_unit_test(refcache_collisions_keep_counts),
 		cmocka_unit_test(refcache_sv6_freeze_needs_a_review),
 		cmocka_unit_test(refcache_sv6_true_zero_lasts_until_a_ref),
+		cmocka_unit_test(refcache_sv6_used_while_queued_waits_again),
 		cmocka_unit_test(refcache_sv6_tick_from_elsewhere_settles_nothing),
 		cmocka_unit_test(refcache_sv6_collisions_keep_counts),
 		cmocka_unit_test(snzi_sv6_frozen_tree_stays_empty),

@@ -27,10 +27,11 @@ static struct kloc_rig *start_kloc(u64 fast, u64 slow)
 
 static u64 used(const struct kloc_rig *r, u32 tier)
 {
-	struct kloc_tier_stat stat;
+	struct kloc_tier_stat stat[2] = { 0 };
 
-	kloc_tier_stat(r->k, tier, &stat);
-	return stat.used;
+	kloc_tier_stat(r->k, tier, &stat[0]);
+	assert_int_equal(stat[1].capacity, 0); /* nothing is written past the first */
+	return stat[0].used;
 }
 
 static struct kloc_stat stat_of(const struct kloc_rig *r)

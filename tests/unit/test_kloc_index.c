@@ -120,6 +120,27 @@ static void list_use_then_find(void **state)
 	knode_list_fini(&l);
 }
 
+/* Of any length: each CPU has all of its own, and no other CPU's. */
+static void list_full_serves_all(void **state)
+{
+	struct knode_lists l;
+
+	(void)state;
+	for (u32 length = 1; length <= KNODE_LIST_MAX_LENGTH; length++) {
+		assert_true(knode_list_init(&l, 2 * length, 2, length));
+		for (u32 i = 0; i < 2 * length; i++) {
+			knode_list_name(&l, i, 100 + i);
+			knode_list_use(&l, i / length, knode_list_token(&l, i));
+		}
+		for (u32 i = 0; i < 2 * length; i++)
+			for (u32 cpu = 0; cpu < 2; cpu++)
+				assert_int_equal(
+					knode_list_find(&l, cpu, 100 + i, NULL).knode,
+					cpu == i / length ? i : KNODE_NONE);
+		knode_list_fini(&l);
+	}
+}
+
 /* KL20, KL22. */
 static void list_forgotten_knode_is_not_served(void **state)
 {
@@ -296,6 +317,7 @@ int main(void)
 		cmocka_unit_test(tree_random_against_array),
 		cmocka_unit_test(tree_walk_visits_are_few),
 		cmocka_unit_test(list_use_then_find),
+		cmocka_unit_test(list_full_serves_all),
 		cmocka_unit_test(list_forgotten_knode_is_not_served),
 		cmocka_unit_test(list_full_keeps_what_was_hit),
 		cmocka_unit_test(list_collect_tells_age),

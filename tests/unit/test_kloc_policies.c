@@ -140,6 +140,29 @@ static void nimble_busy_page_waits_for_tick(void **state)
 	kloc_rig_stop(r);
 }
 
+/* A tick looks at so many objects of each list of slow memory. */
+static void nimble_tick_scans_so_many_of_a_list(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_NIMBLE, 0, 1000);
+	struct kloc_stat stat;
+	u32 pages[4];
+
+	(void)state;
+	s.parameters.scan = 1;
+	kloc_rig_start(&rig, &s);
+	for (u32 i = 0; i < 4; i++)
+		pages[i] = kloc_rig_add(&rig, KLOC_NONE, KLOC_APP, PAGE);
+	/* One becomes active in each tick, and is active from then on. */
+	for (u32 tick = 0; tick < 4; tick++) {
+		for (u32 i = 0; i < 4; i++)
+			kloc_touch(rig.k, pages[i], 0);
+		kloc_tick(rig.k);
+		kloc_stat(rig.k, &stat);
+		assert_int_equal(stat.scanned, 2 * tick + 1);
+	}
+	kloc_rig_stop(&rig);
+}
+
 /* nimble never moves a kernel object, and nimble++ does. The paper says both of their start. */
 static void nimble_kernel_objects_by_parameter(void **state)
 {
@@ -258,6 +281,26 @@ static void kloc_numa_objects_follow_task(void **state)
 	assert_int_equal(kloc_rig_tier(r, kloc_rig_add(r, file, KLOC_SOCKET, PAGE)), 1);
 	assert_int_equal(kloc_rig_drain(r), 0);
 	kloc_rig_stop(r);
+}
+
+/* The task's node, not the next one that has room. */
+static void kloc_numa_objects_go_to_their_home(void **state)
+{
+	static const u8 node[] = { 0, 1, 2, 3 };
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC_NUMA, 1000, 1000);
+	u32 file, frame;
+
+	(void)state;
+	s.nr_tiers = KLOC_MAX_TIERS;
+	s.capacity[2] = s.capacity[3] = 1000;
+	s.cpu_tier = node;
+	kloc_rig_start(&rig, &s);
+	file = kloc_rig_file(&rig, 1);
+	frame = kloc_rig_add(&rig, file, KLOC_FRAME, PAGE);
+	kloc_task_moved(rig.k, 0, 2);
+	assert_int_equal(kloc_rig_drain(&rig), 1);
+	assert_int_equal(kloc_rig_tier(&rig, frame), 2);
+	kloc_rig_stop(&rig);
 }
 
 /* What a tick finds remote follows, too: the task went on by itself (find_cpu). */
@@ -425,11 +468,13 @@ int main(void)
 		cmocka_unit_test(nimble_swaps_hot_and_cold),
 		cmocka_unit_test(nimble_active_pages_make_room),
 		cmocka_unit_test(nimble_busy_page_waits_for_tick),
+		cmocka_unit_test(nimble_tick_scans_so_many_of_a_list),
 		cmocka_unit_test(nimble_kernel_objects_by_parameter),
 		cmocka_unit_test(no_migration_places_only),
 		cmocka_unit_test(tpp_second_use_promotes),
 		cmocka_unit_test(autonuma_page_follows),
 		cmocka_unit_test(kloc_numa_objects_follow_task),
+		cmocka_unit_test(kloc_numa_objects_go_to_their_home),
 		cmocka_unit_test(kloc_numa_tick_brings_rest),
 		cmocka_unit_test(replicate_second_use_copies),
 		cmocka_unit_test(oracle_keeps_what_is_next),
