@@ -113,8 +113,9 @@ void *host_alloc(size_t n, size_t align)
 	if (access_refused(CHECK_NO_MEMORY))
 		return NULL;
 	if (align < 64)
-		align = 64; /* lines apart, so that a neighbour's bug shows */
-	at = (memory.used + align - 1) & ~(align - 1);
+		align = 64;
+	/* A line that nobody may touch is in between: an index past the end shows. */
+	at = (memory.used + 64 + align - 1) & ~(align - 1);
 	n = (n + 63) & ~(size_t)63;
 	if (at + n > ARENA_BYTES)
 		return NULL;
@@ -180,7 +181,10 @@ void memory_check(const void *p, size_t n, const char *verb)
 	for (i = at / 8; i <= (at + n - 1) / 8; i++) {
 		if (memory.shadow[i] == SHADOW_LIVE)
 			continue;
-		snprintf(text, sizeof(text), "use after free: %s of %s", verb,
+		snprintf(text, sizeof(text), "%s: %s of %s",
+		         memory.shadow[i] == SHADOW_NONE ? "past the end"
+		                                         : "use after free",
+		         verb,
 		         memory_name(memory.bytes + i * 8, name, sizeof(name)));
 		engine_fail(text);
 	}
