@@ -44,6 +44,7 @@ struct arena_bed *bed_make_fenced(u32 scheme, u32 barrier)
 		bed->places[i] = arena_join(a, &t);
 		context_init(&bed->contexts[i], a, m, BED_ALIVE, a->nr_entries);
 	}
+	memset(&bed->batch, 0xff, sizeof(bed->batch)); /* as if it had been used before */
 	batch_init(&bed->batch, 1);
 	return bed;
 }

@@ -209,6 +209,19 @@ static void fork_counts_stay_with_parent(void **state)
 	check(m);
 }
 
+/* All of the file that is in memory, by its first block. */
+static void share_maps_the_file_once(void **state)
+{
+	struct model *m = *state;
+
+	assert_true(count_freeze(&m->count, 4));
+	name(m, 4, FILE_ID, 2 * (u32)COUNT_OWNED_WINDOW);
+	assert_int_equal(count_share(&m->count, 0, 0), 0);
+	assert_int_equal(count_share(&m->count, 0, 4), 0);
+	check(m);
+	assert_int_equal(count_owned_space(&m->count, 0)->nr_vmas, 1);
+}
+
 /* No space has room for all between the two ends of such a file. */
 static void share_far_blocks_maps_a_window_each(void **state)
 {
@@ -389,6 +402,7 @@ int main(void)
 		CASE(unref_block_mapped_twice_uses_tokens_slot),
 		CASE(remap_live_count_folds),
 		CASE(fork_counts_stay_with_parent),
+		CASE(share_maps_the_file_once),
 		CASE(share_far_blocks_maps_a_window_each),
 		CASE(freeze_mapped_unused_clears_every_pte),
 		CASE(freeze_refused_leaves_every_pte),

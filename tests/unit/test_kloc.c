@@ -346,7 +346,7 @@ static void map_charges_fast_memory(void **state)
 	u32 a, b, c;
 
 	(void)state;
-	s.parameters.knode_tier = KLOC_FAST;
+	kloc_parameters_default(s.policy, &s.parameters);
 	s.capacity[0] = s.capacity[1] = 200;
 	r = start(&s);
 	kloc_cost(r->k, &cost);

@@ -129,6 +129,7 @@ static void nimble_busy_page_waits_for_tick(void **state)
 	page = kloc_rig_add(r, KLOC_NONE, KLOC_APP, PAGE);
 	for (u32 i = 0; i < 300; i++)
 		kloc_tick(r->k);
+	kloc_touch(r->k, page, 0); /* a limit takes what is used, too */
 	assert_int_equal(kloc_memsize(r->k, KLOC_FAST, 0), 0);
 	for (u32 i = 0; i < 2; i++) {
 		assert_true(kloc_next(r->k, &m));
@@ -303,6 +304,22 @@ static void kloc_numa_objects_go_to_their_home(void **state)
 	kloc_rig_stop(&rig);
 }
 
+/* Until a user comes, a file is where its first object came from. */
+static void kloc_numa_first_object_sets_home(void **state)
+{
+	struct kloc_rig *r = start(KLOC_POLICY_KLOC_NUMA, 1000, 1000);
+	struct kloc_new n = { .kind = KLOC_FRAME, .bytes = PAGE };
+	u32 object, tier;
+
+	(void)state;
+	assert_int_equal(kloc_map(r->k, 1, 0, &n.knode), 0);
+	for (n.cpu = 2; n.cpu < 4; n.cpu++) {
+		assert_int_equal(kloc_add(r->k, &n, &object, &tier), 0);
+		assert_int_equal(kloc_last_cpu(r->k, n.knode), 2);
+	}
+	kloc_rig_stop(r);
+}
+
 /* What a tick finds remote follows, too: the task went on by itself (find_cpu). */
 static void kloc_numa_tick_brings_rest(void **state)
 {
@@ -403,6 +420,24 @@ static void oracle_keeps_what_is_next(void **state)
 	kloc_rig_stop(r);
 }
 
+/* It needs no more room than its bytes, and then nothing that is needed sooner leaves. */
+static void oracle_fills_last_room(void **state)
+{
+	struct kloc_rig *r = start(KLOC_POLICY_ORACLE, 200, 1000);
+	u32 far, slow;
+
+	(void)state;
+	r->next_use = key_is_next_use;
+	add_used_next_at(r, 10);
+	far = add_used_next_at(r, 90);
+	slow = add_used_next_at(r, 50);
+	kloc_remove(r->k, far);
+	kloc_touch(r->k, slow, 0);
+	assert_int_equal(kloc_rig_drain(r), 1);
+	assert_int_equal(kloc_rig_tier(r, slow), KLOC_FAST);
+	kloc_rig_stop(r);
+}
+
 static u64 when_used[64];
 
 static u64 told_next_use(u32 object, u64 key)
@@ -475,9 +510,11 @@ int main(void)
 		cmocka_unit_test(autonuma_page_follows),
 		cmocka_unit_test(kloc_numa_objects_follow_task),
 		cmocka_unit_test(kloc_numa_objects_go_to_their_home),
+		cmocka_unit_test(kloc_numa_first_object_sets_home),
 		cmocka_unit_test(kloc_numa_tick_brings_rest),
 		cmocka_unit_test(replicate_second_use_copies),
 		cmocka_unit_test(oracle_keeps_what_is_next),
+		cmocka_unit_test(oracle_fills_last_room),
 		cmocka_unit_test(oracle_use_changes_order),
 		cmocka_unit_test(kloc_need_takes_cold_file_first),
 	};
