@@ -139,6 +139,20 @@ static void add_low_memory_prefers_programs(void **state)
 	kloc_rig_stop(r);
 }
 
+/* The last of it is still better than nothing. */
+static void add_low_memory_and_no_other_takes_it(void **state)
+{
+	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, PAGE, 0);
+	struct kloc_rig *r;
+
+	(void)state;
+	s.parameters.low_permille = s.parameters.high_permille = 200;
+	r = start(&s);
+	kloc_rig_add(r, kloc_rig_file(r, 1), KLOC_FRAME, PAGE);
+	assert_int_equal(used(r, KLOC_FAST), PAGE);
+	kloc_rig_stop(r);
+}
+
 static void add_no_room_enospc(void **state)
 {
 	struct kloc_rig *r = start_kloc(100, 100);
@@ -388,6 +402,7 @@ int main(void)
 		cmocka_unit_test(names_are_found_again),
 		cmocka_unit_test(add_by_state_places),
 		cmocka_unit_test(add_low_memory_prefers_programs),
+		cmocka_unit_test(add_low_memory_and_no_other_takes_it),
 		cmocka_unit_test(add_no_room_enospc),
 		cmocka_unit_test(tick_unused_knode_ages),
 		cmocka_unit_test(unlink_closed_moves_nothing),

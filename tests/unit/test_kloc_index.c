@@ -110,6 +110,7 @@ static struct knode_lists start_lists(void)
 static void list_use_then_find(void **state)
 {
 	struct knode_lists l = start_lists();
+	u64 nr_stale = 0;
 
 	(void)state;
 	assert_int_equal(knode_list_find(&l, 0, 103, NULL).knode, KNODE_NONE);
@@ -117,6 +118,9 @@ static void list_use_then_find(void **state)
 	assert_int_equal(knode_list_use(&l, 0, knode_list_token(&l, 3)), KNODE_HIT);
 	assert_int_equal(knode_list_find(&l, 0, 103, NULL).knode, 3);
 	assert_int_equal(knode_list_find(&l, 1, 103, NULL).knode, KNODE_NONE);
+	/* What a CPU notes of hits is no entry of knode 0. */
+	assert_int_equal(knode_list_find(&l, 0, 100, &nr_stale).knode, KNODE_NONE);
+	assert_int_equal(nr_stale, 0);
 	knode_list_fini(&l);
 }
 
