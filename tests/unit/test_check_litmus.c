@@ -10,33 +10,20 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "host/check/check.h"
+#include "tests/support/litmus.h"
 
 #define SEED 1u
 #define SCHEDULES 6000u /* of each strategy */
-#define TASKS 4u
-#define OPS 4u
-#define WORDS 3u
-#define REGISTERS 4u
 
-/*
- * A task is a row of steps. x, y and z are words, 0 at first; r0 to r3 are registers.
- *    x=1        a relaxed store; "x=1 release" releases
- *    r0=x       a relaxed load; "r0=x acquire" and "r0=x dep" are the other kinds
- *    x+=1       an RMW
- *    r0=x?1     a cas of x from 1: was it made?
- *    full, acquire, release, light, heavy: fences
- */
+/* A task is a row of steps, as tests/support/litmus.h has them. */
 static const struct litmus {
 	const char *name;
 	const char *may; /* y or n: sc, tso, pso, weak */
 	const char *outcome;
 	bool one_cpu;
-	const char *tasks[TASKS];
+	const char *tasks[LITMUS_TASKS];
 } table[] = {
 	/* A store, and a load after it. */
 	{ "SB", "nyyy", "r0=0 r1=0", 0, { "x=1; r0=y", "y=1; r1=x" } },
@@ -123,145 +110,49 @@ static const struct litmus {
 	{ "CoWW", "nnnn", "x=1", 0, { "x=1; x=2" } },
 };
 
-/* ---- the program of the row that runs ---- */
+static const char *const names[] = { "sc", "tso", "pso", "weak" };
 
-enum op_kind { LOAD, LOAD_DEP, LOAD_ACQUIRE, STORE, STORE_RELEASE, ADD, CAS, FENCE };
-
-struct op {
-	enum op_kind kind;
-	u32 word, number; /* the register, or the value */
-	void (*fence)(void);
-};
-
-static struct program {
+static struct {
 	const struct litmus *row;
-	u32 nr[TASKS];
-	struct op ops[TASKS][OPS];
-} program;
+	struct litmus_program program;
+	u64 met;
+} now;
 
-static struct world {
-	struct {
-		u64 v, pad[7];
-	} words[WORDS];
-	u64 registers[REGISTERS], expected;
-} *world;
-
-static u64 met;
-
-static const struct {
-	const char *name;
-	void (*make)(void);
-} fences[] = {
-	{ "full", host_fence_full },       { "acquire", host_fence_acquire },
-	{ "release", host_fence_release }, { "light", host_fence_light },
-	{ "heavy", host_fence_heavy },
-};
-
-static struct op parse_op(const char *s)
+static void begin(const struct litmus *row)
 {
-	struct op op = { .kind = FENCE };
-	u32 i;
-
-	for (i = 0; i < sizeof(fences) / sizeof(fences[0]); i++)
-		if (strncmp(s, fences[i].name, strlen(fences[i].name)) == 0) {
-			op.fence = fences[i].make;
-			return op;
-		}
-	if (s[0] == 'r') {
-		op.kind = s[4] == '?'               ? CAS
-		          : strncmp(s + 4, " a", 2) == 0 ? LOAD_ACQUIRE
-		          : strncmp(s + 4, " d", 2) == 0 ? LOAD_DEP
-		                                         : LOAD;
-		op.number = (u32)(s[1] - '0');
-		op.word = (u32)(s[3] - 'x');
-		return op;
-	}
-	op.kind = s[1] == '+' ? ADD : strncmp(s + 3, " r", 2) == 0 ? STORE_RELEASE : STORE;
-	op.word = (u32)(s[0] - 'x');
-	op.number = (u32)(s[op.kind == ADD ? 3 : 2] - '0');
-	return op;
+	now.row = row;
+	now.program = (struct litmus_program){ .one_cpu = row->one_cpu };
+	for (u32 t = 0; t < LITMUS_TASKS && row->tasks[t]; t++)
+		litmus_add_task(&now.program, row->tasks[t]);
 }
 
-static void parse(const struct litmus *row)
+static void met(u64 outcome)
 {
-	memset(&program, 0, sizeof(program));
-	program.row = row;
-	for (u32 t = 0; t < TASKS && row->tasks[t]; t++)
-		for (const char *s = row->tasks[t]; s; s = strchr(s, ';')) {
-			s += strspn(s, "; ");
-			assert_true(program.nr[t] < OPS);
-			program.ops[t][program.nr[t]++] = parse_op(s);
-		}
-}
-
-static void task(void *arg)
-{
-	u32 t = (u32)(uintptr_t)arg;
-
-	for (u32 i = 0; i < program.nr[t]; i++) {
-		const struct op *op = &program.ops[t][i];
-		u64 *p = &world->words[op->word].v, *r = &world->registers[op->number % REGISTERS];
-
-		switch (op->kind) {
-		case LOAD: *r = host_load_relaxed(p); break;
-		case LOAD_DEP: *r = host_load_dep(p); break;
-		case LOAD_ACQUIRE: *r = host_load_acquire(p); break;
-		case STORE: host_store_relaxed(p, op->number); break;
-		case STORE_RELEASE: host_store_release(p, op->number); break;
-		case ADD: host_fetch_add(p, op->number); break;
-		case CAS: *r = host_cas(p, 1, 7); break;
-		default: op->fence();
-		}
-	}
-}
-
-static void setup(const void *arg)
-{
-	(void)arg;
-	world = host_alloc(sizeof(*world), 64);
-	for (u32 t = 0; t < TASKS && program.row->tasks[t]; t++)
-		check_task("task", program.row->one_cpu ? 0 : t, task, (void *)(uintptr_t)t);
-}
-
-static void finish(const void *arg)
-{
-	bool is = true;
-
-	(void)arg;
-	for (const char *s = program.row->outcome; *s; s += strspn(s, " ")) {
-		if (*s == 'r')
-			is = is && world->registers[s[1] - '0'] == (u64)(s[3] - '0');
-		else
-			is = is && world->words[s[0] - 'x'].v == (u64)(s[2] - '0');
-		s += strcspn(s, " ");
-	}
-	met += is;
+	now.met += litmus_holds(now.row->outcome, outcome);
 }
 
 static u64 search(enum check_memory memory)
 {
-	const struct check_scenario scenario = { program.row->name, TASKS, NULL, setup, finish };
-	struct check_options o = { .memory = memory, .seed = SEED, .nr_schedules = SCHEDULES };
-	struct check_result result;
+	struct check_options o = { .memory = memory,
+		                   .seed = SEED,
+		                   .nr_schedules = SCHEDULES };
 
-	met = 0;
+	now.met = 0;
 	for (u32 k = CHECK_RANDOM; k <= CHECK_PCT4; k++) {
 		o.strategy = k;
-		check_run(&scenario, &o, true, &result);
-		assert_int_equal(result.violations, 0);
+		litmus_search(&now.program, &o, met);
 	}
-	return met;
+	return now.met;
 }
 
 static void test_table(void **state)
 {
-	static const char *const names[] = { "sc", "tso", "pso", "weak" };
 	u32 wrong = 0;
 
 	(void)state;
 	printf("seed=%u\n", SEED);
 	for (u32 i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		parse(&table[i]);
+		begin(&table[i]);
 		for (u32 m = 0; m < CHECK_MEMORIES; m++) {
 			bool may = table[i].may[m] == 'y';
 			u64 n = search(m);
@@ -269,9 +160,9 @@ static void test_table(void **state)
 			if ((n > 0) == may)
 				continue;
 			wrong++;
-			printf("%s, %s: %s came out %llu times, and it %s\n", table[i].name,
-			       names[m], table[i].outcome, (unsigned long long)n,
-			       may ? "may" : "must not");
+			printf("%s, %s: %s came out %llu times, and it %s\n",
+			       table[i].name, names[m], table[i].outcome,
+			       (unsigned long long)n, may ? "may" : "must not");
 		}
 	}
 	assert_int_equal(wrong, 0);
@@ -281,7 +172,7 @@ static void test_table(void **state)
 static void test_again(void **state)
 {
 	(void)state;
-	parse(&table[0]);
+	begin(&table[0]);
 	for (u32 i = 0; i < 4; i++) {
 		u64 first = search(CHECK_WEAK);
 
