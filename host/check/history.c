@@ -134,8 +134,9 @@ void history_stored(const u64 *p, const struct mark *mark)
 	value->known.at[mark->task] = mark->at;
 	value->carries = mark->carries;
 	value->task = mark->task;
-	if (value[-1].task == mark->task)
-		join(&value->carries, &value[-1].carries);
+	for (u32 i = 0; i + 1 < w->nr; i++)
+		if (w->values[i].task == mark->task)
+			join(&value->carries, &w->values[i].carries);
 	if (history.stored.at[mark->task] < mark->at)
 		history.stored.at[mark->task] = mark->at;
 }
@@ -223,6 +224,7 @@ void history_take_newest(u32 task, const u64 *p)
 {
 	struct word *w = word_of(p);
 
+	access_of(task);
 	if (w)
 		take(w, task, ORDER_ACQUIRE, 0);
 }

@@ -8,9 +8,9 @@
  * A value is known to who knows of its store, or of any load that returned it (coherence).
  *
  *    release store, RMW    the value carries the clock of its task
- *    relaxed store         it carries the clock that the task had at its last release fence. If the
- *                          value before it is the same task's, it carries what that one carries
- *                          (a release sequence of C11; C++20 has none, arm64 has)
+ *    relaxed store         it carries the clock that the task had at its last release fence, and
+ *                          whatever older values of the same task carry: a release sequence as in
+ *                          RC11 and arm64. In C11 stores of others may end it. C++20 has none
  *    relaxed load          what the value carries is kept for an acquire fence
  *    dependent load        as relaxed, but what was kept so far counts for this one load
  *    acquire load, RMW     the task's clock takes in what the value carries
