@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Litmus programs: a few tasks of a few steps, which the checker runs (host/check). x, y and z are
- * words, 0 at first; r0 to r11 are registers.
+ * Litmus programs: a few tasks of a few steps, which the checker runs (host/check) and the axioms
+ * judge (tests/support/axioms.h). x, y and z are words, 0 at first; r0 to r11 are registers.
  *
  *    x=1           a relaxed store; "x=1 release" releases
  *    r0=x          a relaxed load; "r0=x acquire" and "r0=x dep" are the other kinds
