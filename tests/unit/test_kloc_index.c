@@ -271,12 +271,14 @@ static void list_statistics_count_each_use_once(void **state)
 	kloc_rig_stop(&r);
 }
 
-/* A CPU notes a use by itself, and the manager learns of it at the next tick. */
+/* A CPU notes a use by itself, and the manager learns of it at the next tick. The use counts for
+ * the tick before (KL24). */
 static void list_collected_use_has_its_cpu(void **state)
 {
 	struct kloc_shape s = kloc_rig_shape(KLOC_POLICY_KLOC, 100000, 100000);
+	struct kloc_knode_stat stat;
 	struct kloc_rig r;
-	u32 file;
+	u32 file, at = KLOC_NONE;
 
 	(void)state;
 	kloc_rig_start(&r, &s);
@@ -287,6 +289,8 @@ static void list_collected_use_has_its_cpu(void **state)
 	assert_int_equal(kloc_last_cpu(r.k, file), 0);
 	kloc_tick(r.k);
 	assert_int_equal(kloc_last_cpu(r.k, file), 3);
+	assert_true(kloc_next_knode(r.k, &at, &stat));
+	assert_int_equal(stat.age, 1);
 	kloc_rig_stop(&r);
 }
 
