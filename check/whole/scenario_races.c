@@ -2,6 +2,7 @@
 /*
  * Files that another program cuts just as the service takes them in. No lease breaks by that, and
  * only a watch hears of it. What is left is less than a block, so a wrong size keeps it out.
+ * In half of the runs a writer makes them longer instead, while they are read to their end.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,10 +17,13 @@
 #define BLOCK_BYTES 4096u
 /* Turns of others between the word and the cut: an open takes some hundred. */
 #define MOST_TURNS 600u
+/* Reads of a file that grows. */
+#define END_READS 8u
 
 static struct {
 	u32 next; /* the file that is being opened, counted from 1 */
 	bool over;
+	bool grow;
 	struct waiters waiters;
 } races;
 
@@ -28,10 +32,27 @@ static void race_path(char path[16], u32 i)
 	snprintf(path, 16, "/race%u", i);
 }
 
+/* Less than a block. */
+static u64 race_bytes(void)
+{
+	return 8 + machine_draw(BLOCK_BYTES / 8 - 1) * (u64)8;
+}
+
+static void racer_races(const char *path)
+{
+	for (u32 i = machine_draw(MOST_TURNS); i > 0; i--)
+		machine_yield();
+	if (races.grow) {
+		world_rewrite(path, false);
+		return;
+	}
+	world_unsure(path);
+	program_cut_unheard(path, race_bytes(), false);
+}
+
 static void racer_run(void *arg)
 {
 	char path[16];
-	u64 bytes;
 
 	(void)arg;
 	for (u32 seen = 0; !races.over;) {
@@ -40,12 +61,8 @@ static void racer_run(void *arg)
 			continue;
 		}
 		seen = races.next;
-		for (u32 i = machine_draw(MOST_TURNS); i > 0; i--)
-			machine_yield();
 		race_path(path, seen - 1);
-		bytes = 8 + machine_draw(BLOCK_BYTES / 8 - 1) * (u64)8;
-		world_unsure(path);
-		program_cut_unheard(path, bytes, false);
+		racer_races(path);
 	}
 }
 
@@ -54,6 +71,13 @@ static void races_tell(u32 next, bool over)
 	races.next = next;
 	races.over = over;
 	waiters_wake(&races.waiters);
+}
+
+static void opener_reads(struct lodic_context *context, const struct world_open *open)
+{
+	for (u32 left = races.grow ? END_READS : 0; left > 0; left--)
+		world_read_at(context, open, 0, BLOCK_BYTES);
+	world_rounds(context, open, 1, machine_draw(4));
 }
 
 static void opener_opens(struct lodic *lodic, struct lodic_context *context)
@@ -67,7 +91,7 @@ static void opener_opens(struct lodic *lodic, struct lodic_context *context)
 		races_tell(i + 1, false);
 		nr += world_open(lodic, path, &open[nr]);
 		if (nr > 0)
-			world_rounds(context, &open[nr - 1], 1, machine_draw(4));
+			opener_reads(context, &open[nr - 1]);
 		port_sleep(machine_draw(50) * (u64)1000000);
 	}
 	races_tell(RACE_FILES, true);
@@ -108,9 +132,10 @@ void scenario_races(void)
 	memset(&races, 0, sizeof(races));
 	world.adjust = races_adjust;
 	world_no_faults();
+	races.grow = machine_draw(2);
 	for (u32 i = 0; i < RACE_FILES; i++) {
 		race_path(path, i);
-		world_make(path, WORLD_FILE_BYTES);
+		world_make(path, races.grow ? race_bytes() : WORLD_FILE_BYTES);
 	}
 	settle_expect(process_start("opener", WORLD_USER, opener_run, NULL));
 	settle_expect(process_start("racer", WORLD_USER, racer_run, NULL));

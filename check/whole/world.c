@@ -55,6 +55,7 @@ void world_make(const char *path, u64 bytes)
 	world_files[world_nr].inode = inode;
 	world_files[world_nr].begun = world_files[world_nr].complete = 1;
 	world_files[world_nr].cuts = world_files[world_nr].sure_ns = 0;
+	world_files[world_nr].cut_version = 1; /* its length may be any */
 	inode_keep(inode);
 	world_fill(world_nr, 1, 0, (u64 *)inode->data, (u32)(bytes / sizeof(u64)));
 	world_nr++;
@@ -243,6 +244,20 @@ static void world_check_length(const struct world_length *before, u64 offset, u6
 		             (unsigned long long)offset, (unsigned long long)most);
 }
 
+/* A version is written a block at a time. So a file that has a word of it has the rest of that
+ * word's block, unless somebody has cut it since. A read that ends before the block does has an
+ * older length than its bytes. */
+static void world_check_end(const struct world_open *open, u64 end, u64 version)
+{
+	const struct world_file *file = &world_files[open->number];
+
+	if (end % BLOCK_BYTES == 0 || version <= file->cut_version || file->inode->forced ||
+	    machine.rate[FAULT_SHORT] > 0)
+		return;
+	machine_fail("%s: a read ends at %llu, in the middle of version %llu", file->path,
+	             (unsigned long long)end, (unsigned long long)version);
+}
+
 static struct lodic_context_stat world_stat(const struct lodic_context *context)
 {
 	struct lodic_context_stat stat = { 0 };
@@ -275,11 +290,10 @@ static u64 world_being_written(const struct world_open *open)
 	return file->begun != file->complete && !file->inode->forced ? file->begun : 0;
 }
 
-void world_read(struct lodic_context *context, const struct world_open *open)
+void world_read_at(struct lodic_context *context, const struct world_open *open, u64 offset,
+                   u32 bytes)
 {
 	u64 to[READ_BYTES / sizeof(u64)];
-	u64 offset = machine_draw(FILE_BYTES / 512) * (u64)512;
-	u32 bytes = 8 + 8 * machine_draw(READ_BYTES / 8 - 1);
 	u64 least = world_version(open), begun;
 	struct world_length before = world_length(open);
 	struct lodic_context_stat stat;
@@ -300,7 +314,17 @@ void world_read(struct lodic_context *context, const struct world_open *open)
 	world_check_hits(context, &stat, offset, bytes);
 	world_check_length(&before, offset, bytes, (u64)n);
 	world_check(open, offset, to, (u64)n, least);
+	if (n >= 8 && n < bytes)
+		world_check_end(open, offset + (u64)n, to[n / 8 - 1] >> 40);
 	world.nr_reads++;
+}
+
+void world_read(struct lodic_context *context, const struct world_open *open)
+{
+	u64 offset = machine_draw(FILE_BYTES / 512) * (u64)512;
+	u32 bytes = 8 + 8 * machine_draw(READ_BYTES / 8 - 1);
+
+	world_read_at(context, open, offset, bytes);
 }
 
 void world_compare(struct lodic_context *context, const struct world_open *open)

@@ -112,7 +112,10 @@ void world_works_in(void (*work)(struct lodic *lodic, struct lodic_context *cont
 /* false: it cannot be opened now. */
 bool world_open(struct lodic *lodic, const char *path, struct world_open *ret_open);
 void world_close(const struct world_open *open);
-/* Reads somewhere, and checks the bytes. */
+/* Reads a block at most, and checks the bytes and where they end. */
+void world_read_at(struct lodic_context *context, const struct world_open *open, u64 offset,
+                   u32 bytes);
+/* The same somewhere. */
 void world_read(struct lodic_context *context, const struct world_open *open);
 /* The running program opens the file at WORLD_FAR, reads some of it, and closes it. */
 void world_visit_far(struct lodic *lodic, struct lodic_context *context);

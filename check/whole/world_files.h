@@ -10,6 +10,7 @@ struct world_file {
 	struct inode *inode; /* kept */
 	u64 begun, complete; /* versions */
 	u64 cuts;            /* how often its length has changed */
+	u64 cut_version;     /* begun when it was last cut, or was about to be */
 	u64 sure_ns;         /* from when on a read sees its length; NS_NEVER: nobody knows */
 };
 extern struct world_file world_files[WORLD_MOST_FILES];
@@ -17,6 +18,8 @@ extern u32 world_nr;
 
 /* The words of that version of a file, from an offset on. */
 void world_fill(u32 file, u64 version, u64 offset, u64 *words, u32 nr);
+/* It is about to be cut: nobody knows when a read sees its length. */
+void world_cuts(u32 number);
 /* A new file at path, of version 1. */
 void world_make(const char *path, u64 bytes);
 

@@ -20,6 +20,13 @@ static u32 world_find(const char *path)
 	return number;
 }
 
+void world_cuts(u32 number)
+{
+	world_files[number].cuts++;
+	world_files[number].cut_version = world_files[number].begun;
+	world_files[number].sure_ns = NS_NEVER;
+}
+
 void world_cut(const char *path)
 {
 	static const enum fault late[] = { FAULT_ERRNO, FAULT_DELAY, FAULT_DEATH, FAULT_STOP,
@@ -33,8 +40,7 @@ void world_cut(const char *path)
 	fd = number < world_nr ? port_open(path) : -1;
 	if (fd < 0)
 		return;
-	world_files[number].cuts++;
-	world_files[number].sure_ns = NS_NEVER;
+	world_cuts(number);
 	program_cut(fd, machine_draw((u32)(world_files[number].inode->bytes / 8) + 1) * (u64)8);
 	world_files[number].cuts++;
 	if (quiet)
@@ -46,10 +52,8 @@ void world_unsure(const char *path)
 {
 	u32 number = world_find(path);
 
-	if (number == world_nr)
-		return;
-	world_files[number].cuts++;
-	world_files[number].sure_ns = NS_NEVER;
+	if (number < world_nr)
+		world_cuts(number);
 }
 
 void world_replace(const char *path)
@@ -88,8 +92,10 @@ void world_rewrite(const char *path, bool anew)
 	world_files[number].cuts++;
 	if (anew || world_files[number].inode->bytes != bytes) /* it grows while others read */
 		world_files[number].sure_ns = NS_NEVER;
-	if (anew)
+	if (anew) {
+		world_cuts(number);
 		program_cut(fd, 0);
+	}
 	world_write_all(number, fd, bytes);
 	world_files[number].cuts++;
 	world_files[number].sure_ns = machine.now_ns;
