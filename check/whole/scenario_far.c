@@ -19,6 +19,8 @@
 /* Of these servers the first file is a big one, so that the service has holds of it. */
 #define BIG_SERVERS 3u
 #define MOST_OPEN 6u
+/* Nobody has it before the hogger. */
+#define HOGGED "/hogged"
 /* As systems.c has it: workers that a silent server keeps. */
 #define LOOKS_EACH 2u
 /* Half of the reads are for files that may be silent, and each has 32 blocks: here others have room
@@ -64,6 +66,7 @@ static void far_make_files(void)
 		world_make(far.paths[i], big ? WORLD_BIG_BYTES : WORLD_FILE_BYTES);
 		files_find(far.paths[i])->server = server;
 	}
+	world_make(HOGGED, WORLD_FILE_BYTES);
 }
 
 /* ---- servers ---- */
@@ -302,10 +305,31 @@ static void steady_run(void *arg)
 }
 
 /* A read for a hold never comes back, and nobody wants it any more. Its memory is nobody's. */
-static void hogger_holds(struct lodic *lodic, struct lodic_context *context, u32 server)
+static void hogger_hold(struct lodic *lodic, const struct world_open *open, u32 server)
+{
+	struct world_open local;
+
+	far_hold(lodic, open, server);
+	if (world_open(lodic, WORLD_BIG, &local)) {
+		steady_hold(lodic, &local);
+		world_close(&local);
+	}
+}
+
+/* More reads of a silent server are wanted than may be under way at once, and then a local file. */
+static void hogger_fill(struct lodic *lodic, struct lodic_context *context,
+                        const struct world_open *open, u32 server)
+{
+	server_silence(server, true);
+	lodic_prefetch(context, open->file, 0, 0, 0);
+	port_sleep(NS_PER_S / 10);
+	steady_visits(lodic, context, HOGGED);
+}
+
+static void hogger_hogs(struct lodic *lodic, struct lodic_context *context, u32 server)
 {
 	const char *path = far.paths[(server - 1) * FILES_EACH];
-	struct world_open open, local;
+	struct world_open open;
 
 	if (!world_open(lodic, path, &open))
 		return;
@@ -314,11 +338,10 @@ static void hogger_holds(struct lodic *lodic, struct lodic_context *context, u32
 		world_read(context, &open);
 		port_sleep(20000000);
 	}
-	far_hold(lodic, &open, server);
-	if (world_open(lodic, WORLD_BIG, &local)) {
-		steady_hold(lodic, &local);
-		world_close(&local);
-	}
+	if (machine_draw(2))
+		hogger_hold(lodic, &open, server);
+	else
+		hogger_fill(lodic, context, &open, server);
 	server_silence(server, false);
 	world_close(&open);
 }
@@ -326,7 +349,7 @@ static void hogger_holds(struct lodic *lodic, struct lodic_context *context, u32
 static void hogger_works(struct lodic *lodic, struct lodic_context *context, u32 nr_rounds)
 {
 	for (u32 i = nr_rounds; i > 0; i--)
-		hogger_holds(lodic, context, 1 + machine_draw(BIG_SERVERS));
+		hogger_hogs(lodic, context, 1 + machine_draw(BIG_SERVERS));
 }
 
 static void hogger_run(void *arg)
