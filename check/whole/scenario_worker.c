@@ -5,7 +5,7 @@
  * can be started. Services get other sizes, end and are replaced while jobs wait.
  *
  * In 1 of 16 runs nothing else happens than that many programs ask for a file of one server, which
- * has just fallen silent.
+ * has just fallen silent. In as many one program is alone with a worker that sticks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +27,7 @@
 /* Descriptors that a request and what it opens need. */
 #define FEW_FREE 8u
 #define CACHE_BYTES ((u64)6 << 20)
+#define BLOCK_BYTES 4096u
 /* As scenario_far.c has it: a program with local files waits for so long at most. */
 #define PROMPT_NS (10 * NS_PER_S)
 /* A worker is awaited for 200 ms, a read that is stuck for 2 s. */
@@ -41,7 +42,9 @@
 #define ASKS_EACH 3u
 #define ASKED_SERVER 1u
 #define ASKED_NS (30 * NS_PER_S)
-#define ASKED_SEED 8u /* even: these have no single error */
+/* Even: these have no single error. */
+#define ASKED_SEED 8u
+#define LONELY_SEED 4u
 
 enum worker_kind { WORKER_SILENT, WORKER_REPLACED, WORKER_ANY_FAULT, NR_KINDS };
 
@@ -442,10 +445,61 @@ static void silencer_run(void *arg)
 	server_silence(ASKED_SERVER, false);
 }
 
-/* The seed itself says so: a draw would change all other runs. */
-static bool worker_is_asked(void)
+/* ---- one program alone ---- */
+
+static u64 lonely_hits(const struct lodic_context *context)
 {
-	return machine.seed % 16 == ASKED_SEED;
+	struct lodic_context_stat stat = { 0 };
+
+	lodic_context_stat(context, &stat, sizeof(stat));
+	return stat.hits;
+}
+
+/* A read that is wanted waits for a worker, and nothing else comes that wants one. */
+static void lonely_reads(struct lodic_context *context, const struct world_open *open)
+{
+	u64 since = machine.now_ns, hits = lonely_hits(context);
+
+	while (lonely_hits(context) == hits) {
+		world_read_at(context, open, 0, BLOCK_BYTES);
+		port_sleep(20 * NS_PER_MS);
+		steady_is_prompt(since, "a block of a local file");
+	}
+}
+
+/* The service's only worker sticks, and no other thread starts for a while. */
+static void lonely_works(struct lodic *lodic, struct lodic_context *context, u32 nr_rounds)
+{
+	struct world_open local, slow;
+
+	(void)nr_rounds;
+	if (!world_open(lodic, worker.paths[ASKED_SERVER - 1], &slow))
+		return;
+	if (world_open(lodic, world_paths[0], &local)) {
+		while (lodic_file_cached(slow.file) != 0 || lodic_file_cached(local.file) != 0)
+			port_sleep(20 * NS_PER_MS);
+		worker_start("threads", threads_run, 1, false);
+		while (machine.fault_call != CALL_THREAD_START_ALONE)
+			port_sleep(NS_PER_MS);
+		server_silence(ASKED_SERVER, true);
+		lodic_prefetch(context, slow.file, 0, BLOCK_BYTES, 0);
+		port_sleep(100 * NS_PER_MS);
+		lonely_reads(context, &local);
+		server_silence(ASKED_SERVER, false);
+		world_close(&local);
+	}
+	world_close(&slow);
+}
+
+static void lonely_run(void *arg)
+{
+	world_works_in(lonely_works, arg);
+}
+
+/* The seed itself says so: a draw would change all other runs. */
+static bool worker_is(u32 seed)
+{
+	return machine.seed % 16 == seed;
 }
 
 /* In half of these runs the machine does not count threads that look at one server's files. Then
@@ -462,20 +516,24 @@ static void worker_asked(void)
 
 void scenario_worker(void)
 {
-	bool asked = worker_is_asked();
+	bool asked = worker_is(ASKED_SEED), lonely = worker_is(LONELY_SEED);
 
 	memset(&worker, 0, sizeof(worker));
-	worker.kind = asked ? WORKER_SILENT : machine_draw(NR_KINDS);
+	worker.kind = asked || lonely ? WORKER_SILENT : machine_draw(NR_KINDS);
 	worker_make_files();
 	if (worker.kind != WORKER_ANY_FAULT)
 		world_no_faults();
-	machine.no_reads = machine_draw(2);
+	machine.no_reads = lonely || machine_draw(2);
 	machine.most_looks = LOOKS_EACH;
 	world.adjust = worker_adjust;
 	world.ends = worker_ends;
 	world.servers = true;
 	if (asked) {
 		worker_asked();
+		return;
+	}
+	if (lonely) {
+		worker_start("lonely", lonely_run, 0, false);
 		return;
 	}
 	worker_start("servers", servers_run, 5 + machine_draw(20), false);
