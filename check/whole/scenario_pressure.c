@@ -3,7 +3,8 @@
  * Memory that is short: a control group with a limit, holds that want it all, and pressure.
  *
  * "pressure": services and programs live in one group. If what other programs have stays as it is,
- * a service never makes the kernel kill, and its holds leave a part of the limit. "budget": blocks
+ * a service never makes the kernel kill, and its holds leave a part of the limit. In 1 of 16 runs
+ * many holds come at once, some of them while an arena of another size is made. "budget": blocks
  * and holds share one. They are never more than it together, and a successor that has come in is
  * not sent away because the cache grows.
  */
@@ -28,6 +29,9 @@
 #define HOLDS_LEAVE 16u
 /* A new arena may have taken the room that a hold has just seen. */
 #define ALONE_NS NS_PER_S
+#define RUSH_HOLDERS 6u
+#define RUSH_US 300u /* a resize has its memory by then */
+#define RUSH_SEED 8u /* even: these have no single error */
 #define SETTLED_NS (120 * NS_PER_S)
 
 static struct {
@@ -36,6 +40,8 @@ static struct {
 	u64 budget, hold, cache;
 	u64 arena_ns; /* when somebody got pages that are of no hold */
 	u32 nr_holds; /* of a program at a time */
+	bool rush;    /* holds are wanted when an arena is */
+	struct waiters begins;
 	bool calm;    /* nothing but the budget gives the cache another size */
 } pressure;
 
@@ -131,6 +137,12 @@ static void holder_sees_less(void)
 	}
 }
 
+static void holder_rushes(void)
+{
+	task_wait(&pressure.begins, machine.now_ns + machine_draw(2000) * NS_PER_MS);
+	port_sleep(machine_draw(RUSH_US) * NS_PER_US);
+}
+
 static void holder_work(struct lodic *lodic, u32 nr_rounds)
 {
 	struct lodic_hold *holds[MOST_HOLDS] = { NULL };
@@ -139,6 +151,8 @@ static void holder_work(struct lodic *lodic, u32 nr_rounds)
 
 	if (world_open(lodic, path, &open)) {
 		for (u32 i = nr_rounds; i > 0; i--) {
+			if (pressure.rush)
+				holder_rushes();
 			for (u32 k = 0; k < pressure.nr_holds; k++)
 				if (!holds[k])
 					holder_takes(lodic, &open, &holds[k]);
@@ -246,21 +260,66 @@ static void pressure_group(void)
 	pressure.box->others = machine_draw(limit * 128) * KIB;
 }
 
+/* Larger and smaller again: while one is made holds are wanted. */
+static void resizer_run(void *arg)
+{
+	struct look_resize resize;
+	struct lodic_stat stat;
+	struct look *look;
+
+	for (u32 i = (u32)(uintptr_t)arg; i > 0; i--) {
+		u64 left = group_left(pressure.box);
+
+		look = budget_looks(&stat);
+		waiters_wake(&pressure.begins);
+		if (look && left > MIB)
+			look_resize(look, i % 2 ? 64 * KIB : left - MIB, &resize);
+		if (look)
+			look_close(look);
+		task_wait(NULL, machine.now_ns + machine_draw(2000) * NS_PER_MS);
+	}
+}
+
+/* Holds and arenas that come at once: for each alone there is room. */
+static void pressure_rush(void)
+{
+	struct process *p;
+
+	world_no_faults();
+	pressure.rush = true;
+	pressure.steady = true;
+	pressure.cache = 64 * KIB;
+	pressure.hold = 16 * MIB;
+	pressure.nr_holds = 1;
+	for (u32 i = 0; i < RUSH_HOLDERS; i++)
+		pressure_holder(8 + machine_draw(8));
+	if (machine_draw(2) == 0)
+		return;
+	p = process_start("resizer", WORLD_USER, resizer_run,
+	                  (void *)(uintptr_t)(8 + machine_draw(16)));
+	p->group = pressure.box;
+	settle_expect(p);
+}
+
 void scenario_pressure(void)
 {
 	struct process *p;
 
 	memset(&pressure, 0, sizeof(pressure));
+	groups_heard = pressure_hears;
+	world.adjust = pressure_adjust;
 	pressure_group();
+	if (machine.seed % 16 == RUSH_SEED) { /* a draw would change all other runs */
+		pressure_rush();
+		return;
+	}
 	if (machine_draw(3) == 0)
 		world_no_faults();
-	groups_heard = pressure_hears;
 	memory_says.has_pressure = machine_draw(2);
 	pressure.budget = machine_draw(2) ? (4 + machine_draw(8)) * MIB : 0;
 	pressure.cache = pressure.budget ? 0 : 64 * KIB << machine_draw(5);
 	pressure.hold = pressure.budget ? SERVICE_HOLDS_ANY : 16 * MIB;
 	pressure.nr_holds = 1 + machine_draw(8);
-	world.adjust = pressure_adjust;
 	for (u32 i = 1 + machine_draw(2); i > 0; i--)
 		pressure_holder(1 + machine_draw(8));
 	for (u32 i = machine_draw(3); i > 0; i--)
