@@ -69,7 +69,7 @@ static u32 tenths_of_visits(u32 nr, u64 seed)
 {
 	struct tree_node *nodes = calloc(nr, sizeof(*nodes));
 	struct tree_walks w = { 0 };
-	u32 root = TREE_NONE, i;
+	u32 root = TREE_NONE, tenths, i;
 
 	assert_non_null(nodes);
 	for (i = 0; i < nr; i++)
@@ -80,8 +80,11 @@ static u32 tenths_of_visits(u32 nr, u64 seed)
 		assert_int_equal(tree_find(nodes, root, nodes[i].key, &w), i);
 	assert_int_equal(w.walks, nr);
 	printf("%u nodes: %.2f visits a walk\n", nr, (double)w.visits / w.walks);
+	tenths = (u32)(10 * w.visits / w.walks);
+	tree_remove(nodes, &root, 0, &w);
+	assert_int_equal(w.walks, nr + 1); /* that is a walk, too */
 	free(nodes);
-	return (u32)(10 * w.visits / w.walks);
+	return tenths;
 }
 
 /* The paper counts 10 references a walk (KLOCs s.4.2.3), for files of 4 MB. A find here goes on to
