@@ -68,9 +68,10 @@ int memory_check_hold(u64 bytes, const char **ret_why)
 
 	bytes += host_load_acquire(&memory_arena_to_come);
 	cgroup_look(CGROUP_LIST, CGROUP_MOUNT, &group);
-	if (group.limit == UINT64_MAX || group.left < bytes)
+	if (group.limit == UINT64_MAX)
 		return memory_check_room(bytes, ret_why);
-	group.left -= bytes;
+	/* One look decides: in another one there may be room that makes the group tight. */
+	group.left -= group.left < bytes ? group.left : bytes;
 	if (!memory_is_tight(&group))
 		return memory_check_room(bytes, ret_why);
 	*ret_why = "the control group would have little left for its programs";
