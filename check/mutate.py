@@ -12,7 +12,7 @@
 
 It changes a copy of core/ below build/mutants, and builds one lodic-check and unit tests that have
 all mutants. It sees once what each scenario and each unit test reaches, and runs each mutant there.
-With --file lib/... it does the same with lib/ and lodic-whole, and no unit test runs.
+With --file lib/... it does the same with lib/ and lodic-whole.
 Ctrl-C ends it at any time. The next call goes on there, as long as no source has changed. Escaped
 mutants that change nothing stand in check/equivalent.toml, each with the reason.
 """
@@ -109,10 +109,10 @@ class Core:
         self.program = run.Program(self.built.program)
         self.seen = run.Seen(folder, self.built.state)
         self.journal = run.Journal(folder, self.built.state)
-        self.units = unit.Units(folder, self.built.ninja, self.program)
+        self.units = unit.Units(folder, self.built, self.program)
 
     def look(self, progress):
-        """What each scenario and each unit test reaches."""
+        """What each scenario reaches."""
         if not self.seen.load():
             cases = self.program.cases()
             tell = progress("what each scenario reaches", len(cases)).tell
@@ -120,13 +120,6 @@ class Core:
                            lambda case: self.seen.look(self.program, case), cases,
                            lambda nr, _: tell(nr))
             self.seen.save()
-        if not self.units.load():
-            tell = progress("what each unit test reaches", len(self.built.units)).tell
-            run.in_threads(self.jobs, self.program, self.units.look, self.built.units,
-                           lambda nr, _: tell(nr))
-            self.units.save()
-        if not self.units.rows:
-            raise tree.Failed("no unit test passes without a mutant")
 
     def reached(self):
         return self.seen.reached()
@@ -160,7 +153,7 @@ def show_one(subject, number):
     if mutant is None:
         sys.exit(f"mutate: there is no mutant {number}")
     print(f"{mutant.file}:{mutant.line}: {mutant.function}: {mutant.change}")
-    for line in subject.show(mutant):
+    for line in (*subject.show(mutant), *subject.units.show(number)):
         print(f"  {line}")
     print(report.entry_of(mutant))
 
@@ -175,6 +168,7 @@ def main():
     for function in built.unread:
         print(f"mutate: not read, so without mutants: {function}", file=sys.stderr)
     subject.look(Progress)
+    subject.units.look(options.jobs, Progress)
     if options.show is not None:
         show_one(subject, options.show)
         return

@@ -138,7 +138,8 @@ ROOMS = [
          "builds", ("",),
          ("duck", "nginx",  # of bench/
           "validate_rows",  # of sim/
-          "report", "run", "text", "rows", "weave",  # of check/generated/, check/mutants/
+          "report", "run", "text", "tree", "unit",  # of check/generated/
+          "rows", "weave",  # of check/mutants/
           "dask", "distributed", "fsspec", "lodic", "numpy", "pandas", "pyarrow", "safetensors",
           "torch")),
     Room("tools/", "dependencies, the installer, the check driver, the rules as a test", (),

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Mutants of lib/: a copy of the tree in which lib/ has all of them, and its lodic-whole.
+"""Mutants of lib/: a copy of the tree in which lib/ has them all, its lodic-whole and unit tests.
 
 The search over the whole product judges them. Many schedules run once without a mutant, and for
 each of them it is noted which mutants it reaches. A mutant then runs in schedules that reach it:
-first a few, then more, then all that come. So a rare one costs no more than another.
+first a few, then more. So a rare one costs no more than another. Then unit tests that reach it run,
+and at last all schedules that come.
 
 The door's headers, and what stands behind it, have no mutants: a machine is there instead. Orders
 have none either: the machine's memory is sequentially consistent.
@@ -11,6 +12,7 @@ have none either: the machine's memory is sequentially consistent.
 
 import array
 import collections
+import itertools
 import json
 import math
 import re
@@ -19,13 +21,22 @@ import shutil
 import run
 import text
 import tree
+import unit
 
 ROOT = tree.ROOT
 DECISIVE = ["core", "lib", "check/whole", "host/whole", "host/fiber", "host/random.h",
-            "include/lodic", "preload"]
+            "include/lodic", "preload", "host/posix", "cli", "tests/unit", "tests/outside",
+            "tests/support"]
 OUTSIDE = ["check", "include", "core", "sim", "preload", "bench", "cli", "host", "tests"]
 NO_MUTANTS = ("lib/posix/", "lib/port.h", "lib/port/")
 NOT_COPIED = {"build", ".git", "lib", "host", "check"}
+# Folders that the copy has as such, and what their meson.build says besides.
+FOLDERS = {
+    "check/whole":
+        "\ncheck_whole_sources += files('../generated/points.c', '../generated/seeds.c')\n",
+    "host/whole": "",
+    "host/posix": "\nhost_posix_sources += files('../../check/generated/points.c')\n"}
+PROGRAMS = ["lodic", "lodic-sim"]  # that unit tests start
 POINTS = ROOT / "check/generated/points.h"
 SCHEDULES = 2000    # that note what they reach
 MOST_KEPT = 400     # of these, for each mutant
@@ -42,23 +53,24 @@ def read_lib():
 
 
 def write(copy, changed):
-    """The copy, brought up to date: links, but for lib/ and the machine's list of sources."""
+    """The copy, brought up to date: links, but for lib/ and lists of sources."""
     for path in ROOT.iterdir():
         if path.name not in NOT_COPIED:
             tree.link(copy, path.name)
     for top in ("check", "host"):
         for path in (ROOT / top).iterdir():
-            if path.name not in ("mutants", "whole"):
+            if path.name != "mutants" and f"{top}/{path.name}" not in FOLDERS:
                 tree.link(copy, f"{top}/{path.name}")
-        for path in (ROOT / top / "whole").iterdir():
+    for folder, more in FOLDERS.items():
+        tree.be_folder(copy / folder)
+        for path in (ROOT / folder).iterdir():
             if path.name != "meson.build":
-                tree.link(copy, f"{top}/whole/{path.name}")
+                tree.link(copy, f"{folder}/{path.name}")
+        tree.put(copy / folder / "meson.build",
+                 (ROOT / folder / "meson.build").read_text() + more)
     for path in (ROOT / "check/mutants").iterdir():
         if path.is_file():
             tree.put(copy / "check/mutants" / path.name, path.read_text())
-    tree.put(copy / "check/whole/meson.build", (ROOT / "check/whole/meson.build").read_text() +
-             "\ncheck_whole_sources += files('../generated/points.c', '../generated/seeds.c')\n")
-    tree.put(copy / "host/whole/meson.build", (ROOT / "host/whole/meson.build").read_text())
     for path in (ROOT / "lib").rglob("*"):
         name = str(path.relative_to(ROOT))
         if path.is_file():
@@ -75,12 +87,12 @@ def build(folder, jobs):
         shutil.rmtree(ninja, ignore_errors=True)
         flags = f"{tree.FLAGS} -include {POINTS}"
         tree.run(["meson", "setup", ninja, copy, "-Dbuildtype=debugoptimized",
-                  "-Dtests=disabled", f"-Dc_args={flags}"], folder / "setup.log")
-    tree.run(["ninja", "-C", ninja, f"-j{jobs}", "lodic-whole"], folder / "build.log")
+                  "-Dtests=enabled", f"-Dc_args={flags}"], folder / "setup.log")
+    units = tree.build_all(folder, jobs, "lodic-whole", PROGRAMS)
     there = tree.compiled(ninja, "lib")
     mutants = [m for m in mutants if m.file in there]
     tree.put(folder / "mutants.json", json.dumps([m._asdict() for m in mutants], indent=0))
-    return tree.Built(ninja, ninja / "lodic-whole", [], mutants, unread,
+    return tree.Built(ninja, ninja / "lodic-whole", units, mutants, unread,
                       tree.state_of(DECISIVE))
 
 
@@ -140,16 +152,18 @@ class Seen:
         return set(self.seeds)
 
 
-def portions(seeds, nr_run):
-    """(first seed, schedules, only these) to run, one after another; without end."""
+def known(seeds, nr_run):
+    """(first seed, schedules, only these) to run, one after another."""
     for part in (seeds[:FIRST], seeds[FIRST:MORE]):
         for i in range(0, len(part), nr_run):
             some = part[i:i + nr_run]
             yield some[0], some[-1] - some[0] + 1, some
-    at = SCHEDULES + 1 # what is not among these reaches it less often
-    while True:
+
+
+def others(nr_run):
+    """As known(), without end: what is not among those reaches a mutant less often."""
+    for at in itertools.count(SCHEDULES + 1, nr_run):
         yield at, nr_run, None
-        at += nr_run
 
 
 def bad_of(ended):
@@ -182,6 +196,7 @@ class Library:
         self.program = Program(self.built.program)
         self.seen = Seen(self.folder, self.built.state)
         self.journal = run.Journal(self.folder, self.built.state)
+        self.units = unit.Units(self.folder, self.built, self.program)
 
     def look(self, progress):
         if self.seen.load():
@@ -195,14 +210,25 @@ class Library:
         return self.seen.reached()
 
     def judge(self, mutant, seconds):
-        """The journal's row. seconds: of the CPU at most."""
-        used, nr_runs, schedules = 0.0, 0, 0
+        """The journal's row. seconds: of the CPU at most; unit tests have as many."""
         seeds = self.seen.seeds[mutant.number]
         nr_run = max(FIRST, int(RUN_S / self.seen.cpu))
         row = {"key": run.key_of(mutant), "verdict": "escaped", "seconds": seconds,
-               "cases": len(seeds)}
+               "cases": len(seeds), "cpu": 0.0, "runs": 0, "schedules": 0}
+        bad = (self.search(mutant, known(seeds, nr_run), row) or
+               self.units.catch(mutant.number, seconds) or
+               self.search(mutant, others(nr_run), row))
+        row["cpu"] = round(row["cpu"], 2)
+        return {**row, **bad, "verdict": "caught"} if bad else row
+
+    def search(self, mutant, portions, row):
+        """How the first bad one of these portions caught the mutant; None: none did. Adds to the
+        row, and ends with its seconds."""
         path = self.folder / f"seeds-{mutant.number}.tmp"
-        for first, nr, some in portions(seeds, nr_run):
+        bad = None
+        for first, nr, some in portions:
+            if bad or row["cpu"] >= row["seconds"]:
+                break
             cost = (len(some) if some else nr) * self.seen.cpu
             more = {"LODIC_GENERATED": mutant.number}
             if some:
@@ -210,13 +236,12 @@ class Library:
                 more["LODIC_GENERATED_SEEDS"] = path
             limit = math.ceil(run.HANG_LEAST_S + run.HANG_TIMES * cost)
             ended = self.program.search(first, nr, limit, **more)
-            used, nr_runs, schedules = used + ended.cpu, nr_runs + 1, schedules + nr
+            row["cpu"] += ended.cpu
+            row["runs"] += 1
+            row["schedules"] += nr
             bad = bad_of(ended)
-            if bad or used >= seconds:
-                break
         path.unlink(missing_ok=True)
-        row |= {"cpu": round(used, 2), "runs": nr_runs, "schedules": schedules}
-        return {**row, **bad, "verdict": "caught"} if bad else row
+        return bad
 
     def show(self, mutant):
         """How to run it by hand."""

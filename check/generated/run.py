@@ -241,11 +241,9 @@ def judge(program, seen, units, mutant, seconds):
                         "cpu": round(used, 2), "runs": nr_runs}
         else:
             schedules_done = schedules
-        caught = schedules == ROUNDS[0] and units.catch(mutant.number, seconds)
-        if caught:
-            return {**row, "verdict": "caught", "what": caught[0], "how": "unit test",
-                    "memory": "-", "strategy": "-", "cpu": round(used + caught[1], 2),
-                    "runs": nr_runs}
+        bad = schedules == ROUNDS[0] and units.catch(mutant.number, seconds)
+        if bad:
+            return {**row, **bad, "verdict": "caught", "cpu": round(used, 2), "runs": nr_runs}
     return {**row, "cpu": round(used, 2), "runs": nr_runs, "schedules": schedules_done}
 
 

@@ -80,11 +80,16 @@ def link(tree, name):
         path.symlink_to(ROOT / name)
 
 
+def be_folder(path):
+    """An older copy may have a link there."""
+    if path.is_symlink():
+        path.unlink()
+
+
 def write(tree, changed):
     """The copy, brought up to date."""
     for name in ("check", *(f"host/{host}" for host in HOSTS)):
-        if (tree / name).is_symlink():  # an older copy has it so
-            (tree / name).unlink()
+        be_folder(tree / name)
     for path in ROOT.iterdir():
         if path.name not in NOT_COPIED:
             link(tree, path.name)
@@ -145,6 +150,15 @@ def check_room(mutants):
         raise Failed(f"{len(mutants)} mutants; {POINTS_H} has room for {most}")
 
 
+def build_all(folder, jobs, program, more=()):
+    """Builds that program, unit tests and what they need besides; returns the tests."""
+    ninja = folder / "ninja"
+    run(["ninja", "-C", ninja, f"-j{jobs}", program], folder / "build.log")
+    units = unit_tests(ninja)  # after what ninja has set up anew
+    run(["ninja", "-C", ninja, f"-j{jobs}", *units, *more], folder / "units.log")
+    return units
+
+
 def build(folder, jobs):
     """Makes folder/tree and folder/ninja; returns what there is to run."""
     tree, ninja = folder / "tree", folder / "ninja"
@@ -155,10 +169,7 @@ def build(folder, jobs):
         shutil.rmtree(ninja, ignore_errors=True)
         run(["meson", "setup", ninja, tree, "-Dbuildtype=debugoptimized", "-Dtests=enabled",
              f"-Dc_args={FLAGS}"], folder / "setup.log")
-    run(["ninja", "-C", ninja, f"-j{jobs}", "lodic-check"], folder / "build.log")
-    units = unit_tests(ninja)  # after what ninja has set up anew
-    run(["ninja", "-C", ninja, f"-j{jobs}", *units],
-        folder / "units.log")
+    units = build_all(folder, jobs, "lodic-check")
     there = compiled(ninja, "core")
     mutants = [m for m in mutants if m.file in there]
     put(folder / "mutants.json", json.dumps([m._asdict() for m in mutants], indent=0))

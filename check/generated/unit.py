@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Which unit tests reach a mutant, and does one of them fail with it?
 
-They are C tests of core's parts, in the changed copy. A policy, a number or a message is theirs to
-look at: a scenario has no oracle for it. A test that fails without a mutant is left out, as one
-does that starts a program which is not built here. So is one that is slow.
+They are C tests in the changed copy, and the programs that they start. A policy, a number or a
+message is theirs to look at: a scenario has no oracle for it. A test that fails without a mutant is
+left out, as one does that starts a program which is not built here. So is one that is slow.
 """
 
 import array
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -16,16 +17,17 @@ import time
 import run
 import tree
 
-SLOW_S = 12
+SLOW_S = 20
+SHOWN = 5
 # A test hangs when it needs so many times its usual time.
 HANG_TIMES, HANG_LEAST_S = 5, 5
 
 
 class Units:
-    def __init__(self, folder, ninja, program):
-        self.path = folder / f"units-{tree.state_of()}.json"
+    def __init__(self, folder, built, program):
+        self.path = folder / f"units-{built.state}.json"
         self.scratch = folder
-        self.ninja = ninja
+        self.ninja, self.tests = built.ninja, built.units
         self.program = program  # knows what runs, so that Ctrl-C ends it
         self.rows = {}  # name: how long it takes, and what it reaches
 
@@ -69,29 +71,50 @@ class Units:
             raise run.Stopped
         return status
 
-    def look(self, name):
-        path = self.scratch / f"unit-{os.path.basename(name)}.tmp"
-        path.unlink(missing_ok=True)
+    def look(self, jobs, progress):
+        """What each test reaches."""
+        if self.load():
+            return
+        tell = progress("what each unit test reaches", len(self.tests)).tell
+        run.in_threads(jobs, self.program, self.look_at, self.tests, lambda nr, _: tell(nr))
+        if not self.rows:
+            raise tree.Failed("no unit test passes and reaches a mutant")
+        self.save()
+
+    def look_at(self, name):
+        path = self.scratch / f"unit-{pathlib.Path(name).name}.tmp"
+        path.write_bytes(b"")
+        path.chmod(0o666)  # a test may start programs as other users
         began = time.monotonic()
         status = self.run(name, SLOW_S, LODIC_GENERATED_SEEN=path)
-        if status == 0 and path.exists():
-            numbers = array.array("I", path.read_bytes())
+        numbers = array.array("I", path.read_bytes())
+        if status == 0 and numbers:
             self.rows[name] = {"seconds": round(time.monotonic() - began, 3),
                                "reached": {n for n, times in enumerate(numbers) if times}}
-        path.unlink(missing_ok=True)
+        path.unlink()
+
+    def names(self, number):
+        """The tests that reach that mutant: first those that are quick and reach few others."""
+        return sorted((name for name, row in self.rows.items() if number in row["reached"]),
+                      key=lambda n: (self.rows[n]["seconds"] * len(self.rows[n]["reached"]), n))
 
     def catch(self, number, seconds):
-        """The first test that fails with that mutant, and after how long. None: none did in so
-        many seconds."""
-        names = [name for name, row in self.rows.items() if number in row["reached"]]
+        """What the journal says of the first test that fails with that mutant. None: none did in
+        so many seconds."""
         used = 0.0
-        for name in sorted(names, key=lambda n: (self.rows[n]["seconds"], n)):
+        for name in self.names(number):
             if used >= seconds:
                 return None
             limit = HANG_LEAST_S + HANG_TIMES * self.rows[name]["seconds"]
             began = time.monotonic()
-            status = self.run(name, limit, LODIC_GENERATED=number)
+            # Twice: on a busy machine a test may fail by itself.
+            failed = all(self.run(name, limit, LODIC_GENERATED=number) for _ in range(2))
             used += time.monotonic() - began
-            if status != 0:
-                return name, used
+            if failed:
+                return {"what": name, "how": "unit test", "memory": "-", "strategy": "-"}
         return None
+
+    def show(self, number):
+        """How to run the first few of them by hand."""
+        for name in self.names(number)[:SHOWN]:
+            yield f"LODIC_GENERATED={number} LODIC_BUILD={self.ninja} {self.ninja / name}"

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT, CC = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
 sys.dont_write_bytecode = True
@@ -23,6 +24,7 @@ try:
     import report
     import run
     import text
+    import tree
     import unit
 except ImportError as error:
     if error.name not in ("tree_sitter", "tree_sitter_c"):
@@ -264,6 +266,25 @@ class Flow(Built):
         for change, said in FLOW_MUTANTS.items():
             with self.subTest(mutant=change):
                 self.assertEqual(self.said(there[change]), [said])
+
+
+class Units(Built):
+    """The program is a unit test: it ends well without a mutant."""
+
+    source = "static int two(void)\n{\n\treturn 2;\n}\n"
+    main = "int main(void)\n{\n\treturn two() != 2;\n}\n"
+
+    def test_catch_a_test_fails_tells_which(self):
+        folder, name = pathlib.Path(self.folder.name), "below/a"
+        (folder / "below").mkdir()
+        (folder / name).symlink_to(self.program)
+        units = unit.Units(folder, tree.Built(folder, self.program, [name], self.mutants, [], ""),
+                           run.Program(self.program))
+        units.look(1, lambda *_: mock.Mock())
+        number = self.mutants[0].number
+        self.assertEqual(units.names(number), [name])
+        self.assertEqual(units.catch(number, 1)["what"], name)
+        self.assertIsNone(units.catch(number + 1, 1))
 
 
 class Generated(Built):
