@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "lib/client/error.h"
 #include "lib/reason.h"
 #include "tests/support/cache_fixture.h"
 
@@ -140,13 +141,17 @@ static void reason_of_an_errno_that_has_one(void **state)
 
 static void *attach_badly(void *arg)
 {
-	const struct lodic_options tiny = { .bytes = sizeof(tiny),
-		                            .socket = arg,
-		                            .service = "",
-		                            .cache_bytes = 1 };
+	struct lodic_options options = { .bytes = sizeof(options),
+		                         .socket = arg,
+		                         .service = "",
+		                         .cache_bytes = 1 };
 	struct lodic *lodic;
 
-	assert_int_equal(lodic_attach(&tiny, &lodic), -EINVAL);
+	assert_int_equal(lodic_attach(&options, &lodic), -EINVAL);
+	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_CACHE_SIZE);
+	options.cache_bytes = 0;
+	options.hold_bytes = SERVICE_MAX_CACHE_BYTES + 1;
+	assert_int_equal(lodic_attach(&options, &lodic), -EINVAL);
 	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_CACHE_SIZE);
 	return NULL;
 }
@@ -223,6 +228,65 @@ static void reason_tells_causes_of_one_errno_apart(void **state)
 	assert_true(WAIT_UNTIL(lodic_pin(b.context, b.file, 0, &pin) == -ESTALE &&
 	                       lodic_file_cached(b.file) == -ESTALE &&
 	                       lodic_reason(-ESTALE) == LODIC_REASON_AWAY));
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* A call that ends well leaves no cause of an earlier one that failed. */
+static void reason_after_calls_that_end_well_none(void **state)
+{
+	struct lodic_context *context;
+	struct lodic_file *file;
+	struct lodic_hold *hold;
+	struct lodic_stat stat;
+	struct lodic *lodic;
+	struct test_bed b;
+	int fd;
+	off_t at;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+#define ENDS_WELL(call) \
+	do { \
+		error_because(LODIC_REASON_HOLD_SIZE); \
+		assert_true((call) >= 0); \
+		assert_int_equal(lodic_reason(-EFBIG), LODIC_REASON_NONE); \
+	} while (0)
+	ENDS_WELL(test_service_attach(&b.service, &lodic));
+	ENDS_WELL(lodic_context_open(lodic, &context));
+	ENDS_WELL(lodic_open(lodic, b.fd, &file));
+	ENDS_WELL(lodic_file_cached(file));
+	ENDS_WELL(lodic_prefetch(context, file, 0, 0, LODIC_WAIT));
+	ENDS_WELL(lodic_stat(lodic, &stat, sizeof(stat)));
+	ENDS_WELL(lodic_hold(lodic, file, 0, 0, LODIC_WAIT, &hold));
+	ENDS_WELL(fd = lodic_hold_fd(hold, &at));
+	close(fd);
+	lodic_release(hold);
+	lodic_close(file);
+	lodic_context_close(context);
+	lodic_detach(lodic);
+	test_bed_free(&b);
+	(void)state;
+}
+
+static void service_is_stopped_no_answer(void **state)
+{
+	struct lodic_file *file;
+	struct lodic_stat stat;
+	struct test_bed b;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, BLOCK);
+	test_service_freeze(&b.service);
+	assert_int_equal(lodic_open(b.lodic, b.fd, &file), 0);
+	assert_int_equal(lodic_file_cached(file), -ETIMEDOUT);
+	assert_int_equal(lodic_reason(-ETIMEDOUT), LODIC_REASON_NO_ANSWER);
+	kill(b.service.pid, SIGCONT);
+	test_service_stat(b.lodic);
+	test_service_freeze(&b.service);
+	assert_int_equal(lodic_stat(b.lodic, &stat, sizeof(stat)), -ETIMEDOUT);
+	kill(b.service.pid, SIGCONT);
+	lodic_close(file);
 	test_bed_free(&b);
 	(void)state;
 }
@@ -356,6 +420,8 @@ int main(int argc, char **argv)
 		TEST(reason_of_an_errno_that_has_one),
 		TEST(reason_of_the_last_call_in_this_thread),
 		TEST(reason_tells_causes_of_one_errno_apart),
+		TEST(reason_after_calls_that_end_well_none),
+		TEST(service_is_stopped_no_answer),
 		TEST(strerror_lodic_errors_sentences_of_their_own),
 		TEST(version_library_that_of_the_header),
 		TEST(read_near_the_greatest_offset_as_pread),

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,12 +17,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "lib/client/attach.h"
 #include "lib/client/holder.h"
 #include "lib/look.h"
 #include "tests/support/held.h"
@@ -296,6 +300,38 @@ static void hold_fd_of_service_sealed_estale_without_it(void **state)
 	(void)state;
 }
 
+static void *ask_for_fd(void *hold)
+{
+	off_t at;
+
+	return (void *)(intptr_t)lodic_hold_fd(hold, &at);
+}
+
+/* The service lives, and the answer is lost on the way: the second try has it. */
+static void hold_fd_connection_breaks_asks_again(void **state)
+{
+	struct lodic_hold *h;
+	pthread_t thread;
+	struct test_bed b;
+	void *fd;
+	int unread;
+
+	bed_make(&b);
+	h = held_range(&b, 0, 0);
+	test_service_freeze(&b.service);
+	assert_int_equal(pthread_create(&thread, NULL, ask_for_fd, h), 0);
+	assert_true(WAIT_UNTIL(ioctl(b.lodic->channel.socket, SIOCOUTQ, &unread) == 0 &&
+	                       unread > 0));
+	assert_int_equal(shutdown(b.lodic->channel.socket, SHUT_RDWR), 0);
+	kill(b.service.pid, SIGCONT);
+	assert_int_equal(pthread_join(thread, &fd), 0);
+	assert_true((intptr_t)fd >= 0);
+	close((int)(intptr_t)fd);
+	lodic_release(h);
+	test_bed_free(&b);
+	(void)state;
+}
+
 static bool resize_is_over(struct look *look, struct look_resize *now)
 {
 	assert_int_equal(look_resize(look, 0, now), 0);
@@ -516,6 +552,7 @@ int main(int argc, char **argv)
 		TEST(held_bytes_stand_whatever_happens),
 		TEST(fork_child_keeps_its_own),
 		TEST(hold_fd_of_service_sealed_estale_without_it),
+		TEST(hold_fd_connection_breaks_asks_again),
 		TEST(resize_holds_stand_and_are_shared),
 		TEST(hold_limits_clear_errors_nothing_kept),
 		TEST(holder_verify_answer_that_could_harm_eproto),

@@ -139,7 +139,9 @@ static void answer_for_another_file_does_not_count(void **state)
 	lent_bed_make(&b);
 	turn_to(&b, b.context, &b.place, 2);
 	assert_true(WAIT_UNTIL(lent_give_back(&b.place)));
+	assert_true(lent_is_answered(b.context, &b.place));
 	lent_begin(&b.place, 4, b.st[0].st_dev, b.st[0].st_ino);
+	assert_false(lent_is_answered(b.context, &b.place));
 	/* Some steps, and until it was asked, and refused. */
 	assert_true(WAIT_UNTIL(({
 		lent_step(b.context, &b.place, b.fds[1], 0, 0);

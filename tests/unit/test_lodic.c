@@ -302,6 +302,57 @@ static void read_not_prefetched_miss_then_hit(void **state)
 	(void)state;
 }
 
+/* Each block that the kernel has read counts, and no other. */
+static void read_uncached_file_each_block_a_miss(void **state)
+{
+	enum { B = LODIC_BLOCK_BYTES };
+	static const struct {
+		u64 offset, bytes, blocks;
+	} reads[] = {
+		{ 0, 1, 1 }, { 0, B, 1 }, { B, 1, 1 }, { B - 1, 2, 2 }, { 1, B, 2 }
+	};
+	u8 buffer[B];
+	struct test_bed b;
+	u64 misses = 0;
+	int writer;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, 3 * B);
+	writer = fixture_open(b.path, O_WRONLY);
+	assert_true(WAIT_UNTIL(lodic_file_cached(b.file) != 0));
+	for (u32 i = 0; i < sizeof(reads) / sizeof(*reads); i++) {
+		assert_int_equal(lodic_read(b.context, b.file, buffer, reads[i].bytes,
+		                            (off_t)reads[i].offset),
+		                 reads[i].bytes);
+		misses += reads[i].blocks;
+		assert_int_equal(test_context_stat(b.context).misses, misses);
+	}
+	close(writer);
+	test_bed_free(&b);
+	(void)state;
+}
+
+/* The kernel is asked for the block alone that is not there. */
+static void read_half_cached_one_hit_one_miss(void **state)
+{
+	u8 buffer[2 * LODIC_BLOCK_BYTES];
+	struct lodic_context_stat stat;
+	struct test_bed b;
+
+	test_bed_init(&b, LODIC_LODIC);
+	test_bed_make(&b, sizeof(buffer));
+	assert_int_equal(
+		lodic_prefetch(b.context, b.file, 0, LODIC_BLOCK_BYTES, LODIC_WAIT), 0);
+	assert_int_equal(lodic_read(b.context, b.file, buffer, sizeof(buffer), 0),
+	                 sizeof(buffer));
+	assert_true(pattern_holds(buffer, 1, 1, 0, sizeof(buffer)));
+	stat = test_context_stat(b.context);
+	assert_int_equal(stat.hits, 1);
+	assert_int_equal(stat.misses, 1);
+	test_bed_free(&b);
+	(void)state;
+}
+
 static void pin_not_cached_eagain_then_pinned(void **state)
 {
 	for (u32 scheme = 0; scheme < FIXTURE_NR_SCHEMES; scheme++) {
@@ -510,6 +561,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(stat_two_processes_share_frames_and_add_up,
 		                       guard_set),
 		cmocka_unit_test_setup(read_not_prefetched_miss_then_hit, guard_set),
+		cmocka_unit_test_setup(read_uncached_file_each_block_a_miss, guard_set),
+		cmocka_unit_test_setup(read_half_cached_one_hit_one_miss, guard_set),
 		cmocka_unit_test_setup(pin_not_cached_eagain_then_pinned, guard_set),
 		cmocka_unit_test_setup(close_deleted_file_let_go, guard_set),
 		cmocka_unit_test_setup(open_more_files_than_slots_each_found_again,

@@ -97,9 +97,30 @@ static void read_from_two_threads(struct test_bed *b)
 	read_for_ever(b);
 }
 
+static void *prefetch_all(void *arg)
+{
+	struct test_bed *b = arg;
+
+	lodic_prefetch(b->context, b->file, 0, 0, LODIC_WAIT);
+	return NULL;
+}
+
+/* The service does not come to it, so the thread waits in its call. */
+static void read_during_a_prefetch(struct test_bed *b)
+{
+	pthread_t thread;
+	u8 byte;
+
+	test_service_freeze(&b->service);
+	REQUIRE(pthread_create(&thread, NULL, prefetch_all, b) == 0, "no thread");
+	WAIT_UNTIL_MS(lodic_read(b->context, b->file, &byte, 1, 0) < 0, 1000);
+}
+
 static void context_of_two_threads_debug_build_says_so(void **state)
 {
 	assert_dies_saying(read_from_two_threads,
+	                   "two threads use one context at once");
+	assert_dies_saying(read_during_a_prefetch,
 	                   "two threads use one context at once");
 	(void)state;
 }

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* How a context gets its seat and gives it back while other requests are under way. And a service
+ * whose answer is wrong, or whose arena cannot be mapped, gives no seat. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/client/attach.h"
+#include "lib/client/context.h"
+#include "lib/client/seat.h"
+#include "tests/support/cache_fixture.h"
+
+#define TEST_SECONDS 60
+
+/* Another thread's request, which the service does not come to before it goes on. */
+static void ask_a_service_that_is_stopped(struct test_bed *b)
+{
+	static const struct wire_request request = { .version = WIRE_VERSION,
+		                                     .op = WIRE_STAT };
+
+	test_service_freeze(&b->service);
+	attach_lock(b->lodic);
+	assert_int_equal(attach_ask(b->lodic, &request, -1, channel_ignore, NULL), 0);
+	attach_unlock(b->lodic);
+}
+
+static bool reseat(struct lodic_context *context)
+{
+	context_reseat(context);
+	return context_is_seated(context);
+}
+
+/* Otherwise others could keep it out for ever. */
+static void context_reseat_others_ask_it_asks_too(void **state)
+{
+	struct lodic_context *context;
+	struct test_bed b;
+
+	test_bed_make_blocks(&b, (u64)1 << 20, 1);
+	assert_int_equal(context_make(b.lodic, &context), 0);
+	ask_a_service_that_is_stopped(&b);
+	context_reseat(context);
+	assert_true(context->asking);
+	kill(b.service.pid, SIGCONT);
+	assert_true(WAIT_UNTIL(reseat(context)));
+	lodic_context_close(context);
+	test_bed_free(&b);
+	(void)state;
+}
+
+static bool unseat(struct lodic_context *context)
+{
+	bool done;
+
+	attach_lock(context->lodic);
+	done = context_unseat(context);
+	attach_unlock(context->lodic);
+	return done;
+}
+
+/* The service must hear of it: it keeps the seat for this process. */
+static void context_unseat_others_ask_later(void **state)
+{
+	struct test_bed b;
+
+	test_bed_make_blocks(&b, (u64)1 << 20, 1);
+	ask_a_service_that_is_stopped(&b);
+	assert_false(unseat(b.context));
+	assert_true(context_is_seated(b.context));
+	kill(b.service.pid, SIGCONT);
+	assert_true(WAIT_UNTIL(unseat(b.context)));
+	assert_false(context_is_seated(b.context));
+	assert_int_equal(test_service_stat(b.lodic).contexts, 0);
+	test_bed_free(&b);
+	(void)state;
+}
+
+static void seat_make_wrong_answers_eproto(void **state)
+{
+	struct wire_reply wire = { 0 };
+	struct channel_reply reply = { .wire = &wire };
+	struct test_bed b;
+	struct seat *seat;
+
+	test_bed_make_blocks(&b, (u64)1 << 20, 1);
+	for (u32 wrong = 0; wrong < 4; wrong++) {
+		const struct arena *arena = &b.lodic->segment->arena;
+
+		wire.context.quota = arena->nr_entries + (wrong == 2);
+		wire.context.place = wrong == 1 ? ARENA_MAX_CONTEXTS : 0;
+		wire.context.bytes = arena_context_bytes(arena->nr_entries,
+		                                         (u32)wire.context.quota) +
+		                     (wrong == 3);
+		reply.nr_fds = wrong != 0;
+		assert_int_equal(seat_make(b.context, b.lodic->segment, &reply, &seat),
+		                 -EPROTO);
+	}
+	test_bed_free(&b);
+	(void)state;
+}
+
+static bool spares_fail;
+
+int __real_port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
+                    uint64_t offset, void **ret);
+int __wrap_port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
+                    uint64_t offset, void **ret);
+
+int __wrap_port_map(void *at, uint64_t bytes, int protection, int flags, int fd,
+                    uint64_t offset, void **ret)
+{
+	if (spares_fail && protection == PORT_NONE && flags == PORT_SHARED)
+		return -ENOMEM;
+	return __real_port_map(at, bytes, protection, flags, fd, offset, ret);
+}
+
+/* LV3: without the spare a process could not leave later. */
+static void attach_no_spare_mapping_enomem(void **state)
+{
+	struct lodic *lodic;
+	struct test_bed b;
+
+	test_bed_make_blocks(&b, (u64)1 << 20, 1);
+	spares_fail = true;
+	assert_int_equal(test_service_attach(&b.service, &lodic), -ENOMEM);
+	spares_fail = false;
+	assert_int_equal(test_service_attach(&b.service, &lodic), 0);
+	lodic_detach(lodic);
+	test_bed_free(&b);
+	(void)state;
+}
+
+static int guard_set(void **state)
+{
+	(void)state;
+	alarm(TEST_SECONDS);
+	return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, guard_set)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(context_reseat_others_ask_it_asks_too),
+		TEST(context_unseat_others_ask_later),
+		TEST(seat_make_wrong_answers_eproto),
+		TEST(attach_no_spare_mapping_enomem),
+	};
+
+	fixture_begin(argc, argv, NULL);
+	test_bed_need_leases();
+	return cmocka_run_group_tests_name("seat", tests, NULL, NULL);
+}
