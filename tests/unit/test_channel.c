@@ -16,7 +16,7 @@
 #include "lib/client/attach.h"
 #include "lib/client/channel.h"
 #include "lib/port/listen.h"
-#include "tests/support/cache_fixture.h"
+#include "tests/support/held.h"
 
 #define LATE_MS 60u
 #define LATE_CPU_NS ((u64)20000000) /* of a wait of LATE_MS */
@@ -248,6 +248,24 @@ static void attach_step_that_cannot_greet_leaves_no_socket(void **state)
 	close(listening);
 }
 
+/* The socket goes on, so that the next wait needs no other one beside it. */
+static void prefetch_that_cannot_ask_leaves_no_socket(void **state)
+{
+	struct test_bed b;
+	u32 descriptors;
+
+	(void)state;
+	test_bed_make_blocks(&b, (u64)1 << 20, 1);
+	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), 0);
+	descriptors = held_nr_descriptors();
+	sends_fail = true;
+	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), -ENOBUFS);
+	sends_fail = false;
+	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 0, LODIC_WAIT), 0);
+	assert_int_equal(held_nr_descriptors(), descriptors);
+	test_bed_free(&b);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +282,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(
 			channel_close_ends_all_that_are_under_way, set_up, tear_down),
 		cmocka_unit_test(attach_step_that_cannot_greet_leaves_no_socket),
+		cmocka_unit_test(prefetch_that_cannot_ask_leaves_no_socket),
 	};
 
 	fixture_begin(argc, argv, NULL);

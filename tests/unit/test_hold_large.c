@@ -332,6 +332,35 @@ static void hold_fd_connection_breaks_asks_again(void **state)
 	(void)state;
 }
 
+static bool memory_is_strange;
+
+int __real_port_memory_look(int fd, struct port_memory *ret);
+int __wrap_port_memory_look(int fd, struct port_memory *ret);
+
+int __wrap_port_memory_look(int fd, struct port_memory *ret)
+{
+	return memory_is_strange ? -EINVAL : __real_port_memory_look(fd, ret);
+}
+
+static void hold_fd_of_what_is_no_memory_eproto_and_closed(void **state)
+{
+	struct lodic_hold *h;
+	struct test_bed b;
+	u32 descriptors;
+	off_t at;
+
+	bed_make(&b);
+	h = held_range(&b, 0, 0);
+	descriptors = held_nr_descriptors();
+	memory_is_strange = true;
+	assert_int_equal(lodic_hold_fd(h, &at), -EPROTO);
+	memory_is_strange = false;
+	assert_int_equal(held_nr_descriptors(), descriptors);
+	lodic_release(h);
+	test_bed_free(&b);
+	(void)state;
+}
+
 static bool resize_is_over(struct look *look, struct look_resize *now)
 {
 	assert_int_equal(look_resize(look, 0, now), 0);
@@ -553,6 +582,7 @@ int main(int argc, char **argv)
 		TEST(fork_child_keeps_its_own),
 		TEST(hold_fd_of_service_sealed_estale_without_it),
 		TEST(hold_fd_connection_breaks_asks_again),
+		TEST(hold_fd_of_what_is_no_memory_eproto_and_closed),
 		TEST(resize_holds_stand_and_are_shared),
 		TEST(hold_limits_clear_errors_nothing_kept),
 		TEST(holder_verify_answer_that_could_harm_eproto),

@@ -137,6 +137,33 @@ static void attach_no_spare_mapping_enomem(void **state)
 	(void)state;
 }
 
+/* A fork wipes all seats, also the one that a pin of an earlier service keeps. */
+static void unpin_of_an_earlier_seat_in_a_child_does_nothing(void **state)
+{
+	struct lodic_pin pin;
+	struct test_bed b;
+	pid_t pid;
+
+	test_bed_make_blocks(&b, (u64)1 << 20, 1);
+	test_bed_fill(&b);
+	assert_int_equal(lodic_pin(b.context, b.file, 0, &pin), 0);
+	test_bed_succeed(&b);
+	test_bed_come_back(&b);
+	assert_non_null(b.context->retired);
+	pid = fixture_fork();
+	if (pid == 0) {
+		signal(SIGSEGV, SIG_DFL);
+		lodic_unpin(b.context, &pin);
+		_exit(0);
+	}
+	assert_int_equal(fixture_wait(pid), 0);
+	assert_true(pattern_holds(pin.data, 1, 1, 0, LODIC_BLOCK_BYTES));
+	lodic_unpin(b.context, &pin);
+	assert_null(b.context->retired);
+	test_bed_free(&b);
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -153,6 +180,7 @@ int main(int argc, char **argv)
 		TEST(context_unseat_others_ask_later),
 		TEST(seat_make_wrong_answers_eproto),
 		TEST(attach_no_spare_mapping_enomem),
+		TEST(unpin_of_an_earlier_seat_in_a_child_does_nothing),
 	};
 
 	fixture_begin(argc, argv, NULL);
