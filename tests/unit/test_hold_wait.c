@@ -229,18 +229,43 @@ static pid_t write_second_version(const struct test_bed *b)
 	_exit(0);
 }
 
-static void hold_writer_comes_while_read_new_bytes(void **state)
+/* A writer comes while the service reads. What the hold says then: 0 while it is read anew. */
+static int ready_after_a_writer(struct lodic_hold *h, const struct test_bed *b)
+{
+	struct pollfd wait = { lodic_hold_event(h), POLLIN, 0 };
+	int ready;
+
+	assert_int_equal(fixture_wait(write_second_version(b)), 0);
+	read_on();
+	assert_int_equal(poll(&wait, 1, FIXTURE_DEADLINE_MS), 1);
+	host_store_release(&reading->hang, 1);
+	ready = lodic_hold_ready(h);
+	assert_true(ready < 0 || WAIT_UNTIL(is_hanging()));
+	return ready;
+}
+
+static void hold_writers_come_while_read_new_bytes(void **state)
 {
 	struct lodic_hold *h;
 	struct test_bed b;
+	int ready;
 
 	bed_make(&b);
 	h = hold_hanging(&b);
-	assert_int_equal(fixture_wait(write_second_version(&b)), 0);
+	assert_int_equal(ready_after_a_writer(h, &b), 0);
+	assert_int_equal(lodic_hold_ready(h), 0);
 	read_on();
 	assert_int_equal(ready_at_last(h), 1);
 	assert_true(held_has(h, 1, 2, 0, FILE_BYTES));
 	lodic_release(h);
+	assert_int_equal(truncate(b.path, FILE_BYTES - 1), 0);
+	h = hold_hanging(&b);
+	while ((ready = ready_after_a_writer(h, &b)) == 0)
+		;
+	assert_int_equal(ready, -ESTALE);
+	assert_int_equal(lodic_reason(-ESTALE), LODIC_REASON_HOLD_CHANGED);
+	lodic_release(h);
+	read_on();
 	test_bed_free(&b);
 	(void)state;
 }
@@ -432,7 +457,7 @@ int main(int argc, char **argv)
 		TEST(hold_joins_what_is_being_read),
 		TEST(release_not_ready_nothing_stays),
 		TEST(hold_read_fails_error_nothing_held),
-		TEST(hold_writer_comes_while_read_new_bytes),
+		TEST(hold_writers_come_while_read_new_bytes),
 		TEST(hold_service_dies_meanwhile_successor_reads),
 		TEST(hold_connection_lost_once_more_tried),
 		TEST(hold_after_hang_up_file_opened_anew),

@@ -164,6 +164,29 @@ static void unpin_of_an_earlier_seat_in_a_child_does_nothing(void **state)
 	(void)state;
 }
 
+static bool texts_fail;
+
+char *__real_port_text(const char *text);
+char *__wrap_port_text(const char *text);
+
+char *__wrap_port_text(const char *text)
+{
+	return texts_fail ? NULL : __real_port_text(text);
+}
+
+static void attach_no_memory_for_the_path_enomem(void **state)
+{
+	const struct lodic_options options = { .bytes = sizeof(options),
+		                               .socket = "/nope/cache.sock",
+		                               .service = "" };
+	struct lodic *lodic;
+
+	texts_fail = true;
+	assert_int_equal(lodic_attach(&options, &lodic), -ENOMEM);
+	texts_fail = false;
+	(void)state;
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -180,6 +203,7 @@ int main(int argc, char **argv)
 		TEST(context_unseat_others_ask_later),
 		TEST(seat_make_wrong_answers_eproto),
 		TEST(attach_no_spare_mapping_enomem),
+		TEST(attach_no_memory_for_the_path_enomem),
 		TEST(unpin_of_an_earlier_seat_in_a_child_does_nothing),
 	};
 
