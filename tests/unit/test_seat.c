@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* How a context gets its seat and gives it back while other requests are under way. And a service
- * whose answer is wrong, or whose arena cannot be mapped, gives no seat. */
+/* How a context gets its seat and gives it back while other requests are under way. A service whose
+ * answer is wrong, or whose arena cannot be mapped, gives no seat. Nothing stays after the end. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,9 +16,10 @@
 #include "lib/client/attach.h"
 #include "lib/client/context.h"
 #include "lib/client/seat.h"
-#include "tests/support/cache_fixture.h"
+#include "tests/support/held.h"
 
 #define TEST_SECONDS 60
+#define TURNS 50u
 
 /* Another thread's request, which the service does not come to before it goes on. */
 static void ask_a_service_that_is_stopped(struct test_bed *b)
@@ -164,6 +166,53 @@ static void unpin_of_an_earlier_seat_in_a_child_does_nothing(void **state)
 	(void)state;
 }
 
+/* All that the library does for a program, once. */
+static void attach_and_detach(const struct test_bed *b)
+{
+	struct lodic_context *context;
+	struct lodic_file *file;
+	struct lodic_hold *hold;
+	struct lodic_pin pin;
+	struct lodic *lodic;
+
+	assert_int_equal(test_service_attach(&b->service, &lodic), 0);
+	assert_int_equal(lodic_context_open(lodic, &context), 0);
+	assert_int_equal(lodic_open(lodic, b->fd, &file), 0);
+	assert_int_equal(lodic_prefetch(context, file, 0, 0, LODIC_WAIT), 0);
+	assert_int_equal(lodic_pin(context, file, 0, &pin), 0);
+	lodic_unpin(context, &pin);
+	assert_int_equal(lodic_hold(lodic, file, 0, 0, LODIC_WAIT, &hold), 0);
+	lodic_release(hold);
+	assert_int_equal(lodic_hold(lodic, file, 0, 1, LODIC_WAIT, &hold), 0);
+	lodic_release(hold);
+	lodic_close(file);
+	lodic_context_close(context);
+	lodic_detach(lodic);
+}
+
+static void detach_nothing_stays(void **state)
+{
+	u32 descriptors, mappings;
+	struct test_bed b;
+	size_t bytes;
+
+	test_bed_init(&b, LODIC_LODIC);
+	b.service.options.sizes.hold_bytes = (u64)4 << 20;
+	test_bed_make(&b, (u64)1 << 20);
+	attach_and_detach(&b);
+	descriptors = held_nr_descriptors();
+	mappings = held_nr_mappings(NULL);
+	bytes = mallinfo2().uordblks;
+	for (u32 i = 0; i < TURNS; i++)
+		attach_and_detach(&b);
+	/* The C library may keep some for later. */
+	assert_in_range(mallinfo2().uordblks, 0, bytes + TURNS * 8);
+	assert_int_equal(held_nr_descriptors(), descriptors);
+	assert_int_equal(held_nr_mappings(NULL), mappings);
+	test_bed_free(&b);
+	(void)state;
+}
+
 static bool texts_fail;
 
 char *__real_port_text(const char *text);
@@ -204,6 +253,7 @@ int main(int argc, char **argv)
 		TEST(seat_make_wrong_answers_eproto),
 		TEST(attach_no_spare_mapping_enomem),
 		TEST(attach_no_memory_for_the_path_enomem),
+		TEST(detach_nothing_stays),
 		TEST(unpin_of_an_earlier_seat_in_a_child_does_nothing),
 	};
 
