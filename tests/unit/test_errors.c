@@ -201,6 +201,8 @@ static void reason_tells_causes_of_one_errno_apart(void **state)
 	assert_int_equal(lodic_reason(-EAGAIN), LODIC_REASON_NOT_HERE_YET);
 	assert_int_equal(lodic_hold(b.lodic, b.file, 0, 0, LODIC_WAIT, &hold), -EFBIG);
 	assert_int_equal(lodic_reason(-EFBIG), LODIC_REASON_HOLD_SIZE);
+	assert_int_equal(lodic_prefetch(b.context, b.file, -1, 0, 0), -EINVAL);
+	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_ARGUMENT);
 	assert_int_equal(lodic_hold(b.lodic, b.file, 0, 0, 8, &hold), -EINVAL);
 	assert_int_equal(lodic_reason(-EINVAL), LODIC_REASON_ARGUMENT);
 	fd = fixture_open(b.path, O_RDWR);
