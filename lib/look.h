@@ -110,6 +110,15 @@ struct look_times {
 	uint64_t nr[LOOK_TIME_BUCKETS];
 };
 
+static inline uint32_t look_time_bucket(uint64_t ns)
+{
+	uint32_t bucket = 0;
+
+	while (bucket < LOOK_TIME_BUCKETS - 1 && ns > (uint64_t)1000 << bucket)
+		bucket++;
+	return bucket;
+}
+
 /* A tier of memory. A service without tiers has one, the fast one. */
 enum look_tier_kind { LOOK_TIER_FAST, LOOK_TIER_SLOW, LOOK_NR_TIERS };
 struct look_tier {

@@ -6,6 +6,8 @@
 
 /* More than all scenarios hold. A sum that went below zero is far above it. */
 #define MOST_BYTES ((u64)1 << 40)
+/* No run takes as long. */
+#define LONGEST_NS ((u64)1 << 50)
 
 /* NONE: lodic.h names several. */
 static enum lodic_reason pin_reason(int err)
@@ -56,6 +58,23 @@ void said_tier(const struct look_tier *tier)
 		             (unsigned long long)tier->frames,
 		             (unsigned long long)tier->free_frames,
 		             (unsigned long long)tier->holds);
+}
+
+void said_times(const struct look_times *times)
+{
+	u64 least = 0, most = 0;
+
+	for (u32 i = 0; i < LOOK_TIME_BUCKETS; i++) {
+		bool last = i == LOOK_TIME_BUCKETS - 1;
+
+		least += i == 0 ? 0 : times->nr[i] * (((u64)1000 << (i - 1)) + 1);
+		most += times->nr[i] * (last ? LONGEST_NS : (u64)1000 << i);
+	}
+	if (times->sum_ns < least || times->sum_ns > most)
+		machine_fail("times of kind %u are %llu ns in all; their buckets have from "
+		             "%llu to %llu ns",
+		             times->kind, (unsigned long long)times->sum_ns,
+		             (unsigned long long)least, (unsigned long long)most);
 }
 
 void said_few_files(int why)

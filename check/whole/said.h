@@ -16,5 +16,7 @@ void said_look(int err);
 void said_few_files(int why);
 /* A record of LOOK_TIERS. */
 void said_tier(const struct look_tier *tier);
+/* A record of LOOK_TIMES: each time is in its bucket, and in the sum. */
+void said_times(const struct look_times *times);
 
 #endif

@@ -20,6 +20,8 @@ static int admin_each(void *arg, const void *record)
 
 	if (l->list == LOOK_TIERS)
 		said_tier(record);
+	if (l->list == LOOK_TIMES)
+		said_times(record);
 	return ++l->nr > 5000 ? -E2BIG : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* lib/look.h: an answer that nobody waited for is not the next request's. */
+/* lib/look.h: an answer that nobody waited for is not the next request's; buckets of times. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -71,10 +71,24 @@ static void late_answer_is_not_the_next_one(void **state)
 	unlink(path);
 }
 
+static void time_bucket_goes_up_to_its_power_of_two(void **state)
+{
+	u32 last = LOOK_TIME_BUCKETS - 1;
+
+	(void)state;
+	assert_int_equal(look_time_bucket(0), 0);
+	for (u32 i = 0; i < last; i++) {
+		assert_int_equal(look_time_bucket((u64)1000 << i), i);
+		assert_int_equal(look_time_bucket(((u64)1000 << i) + 1), i + 1);
+	}
+	assert_int_equal(look_time_bucket(UINT64_MAX), last);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(late_answer_is_not_the_next_one),
+		cmocka_unit_test(time_bucket_goes_up_to_its_power_of_two),
 	};
 
 	fixture_begin(argc, argv, NULL);

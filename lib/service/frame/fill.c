@@ -175,11 +175,7 @@ static void op_publish(struct frames *s, const struct fill_op *op, u32 i, u64 va
 
 static void fill_note_time(struct look_times *times, u64 ns)
 {
-	u32 bucket = 0;
-
-	while (bucket < LOOK_TIME_BUCKETS - 1 && ns > (u64)1000 << bucket)
-		bucket++;
-	times->nr[bucket]++;
+	times->nr[look_time_bucket(ns)]++;
 	times->sum_ns += ns;
 }
 
