@@ -80,7 +80,7 @@ static bool fds_full(const struct process *p, u32 number)
 
 static u32 fd_lowest(const struct process *process)
 {
-	u32 number = 0;
+	u32 number = process->nr_before_zero > 0;
 
 	while (!fds_full(process, number) && process->fds[number])
 		number++;
@@ -98,6 +98,7 @@ int fd_new(struct process *process, struct description *d)
 
 	if (fds_full(process, number))
 		return -EMFILE;
+	process->nr_before_zero -= process->nr_before_zero > 0;
 	process->fds[number] = d;
 	process->received[number] = false;
 	return (int)number;

@@ -28,6 +28,7 @@ void guest_start(const char *const *environment)
 	struct process *p = process_now();
 
 	p->environment = environment;
+	p->nr_before_zero = 0; /* shimmed.c knows which number comes next */
 	p->images[IMAGE_GUEST] = image_new(IMAGE_GUEST);
 	image_switch(p);
 	memset(&shim_thread, 0, sizeof(shim_thread));

@@ -13,6 +13,8 @@
 #define STACK_BYTES ((size_t)256 << 10)
 /* A task that gets its turn may be on another CPU. */
 #define MOVES_ONE_IN 8u
+/* A service begins with fewer descriptors. */
+#define MOST_BEFORE_ZERO 64u
 #define HASH_PRIME 0x100000001b3u
 
 struct machine machine;
@@ -284,6 +286,12 @@ struct task *task_start(struct process *process, const char *name,
 	return t;
 }
 
+/* A program may close 0 at any time, and then any descriptor may get that number. */
+static u32 process_nr_before_zero(void)
+{
+	return (u32)(random_mix(machine.seed + machine.nr_processes) % MOST_BEFORE_ZERO);
+}
+
 struct process *process_start(const char *name, u32 uid, void (*run)(void *arg),
                               void *arg)
 {
@@ -296,6 +304,7 @@ struct process *process_start(const char *name, u32 uid, void (*run)(void *arg),
 		               .real_uid = uid, .gid = uid,
 		               .images = { image_new(IMAGE_PRODUCT) },
 		               .fd_limit = MACHINE_MOST_FDS,
+		               .nr_before_zero = process_nr_before_zero(),
 		               .group = machine.running ? process_now()->group : NULL };
 	snprintf(p->name, sizeof(p->name), "%s-%u", name, p->number);
 	machine_note("process %s starts", p->name);

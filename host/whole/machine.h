@@ -132,6 +132,7 @@ struct process {
 	struct description *fds[MACHINE_MOST_FDS];
 	bool received[MACHINE_MOST_FDS]; /* in a message */
 	u32 fd_limit;
+	u32 nr_before_zero; /* so many more descriptors come before number 0 is free */
 	u32 call_ns; /* each call of its takes so long at most; 0: as of others */
 	struct heap_block *heap; /* what it has allocated (heap.c) */
 	struct heap_block *freed; /* what it has freed: nobody may write to it */
