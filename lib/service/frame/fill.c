@@ -376,7 +376,6 @@ bool fill_run(struct frames *s)
 	if (fill->far.nr > 0 && fill_is_far_full(fill) &&
 	    stuck_nr(s, true) == fill->nr_far)
 		fill->far.nr = 0; /* readers ask again */
-	reads_send(s);
 	return next != FILL_STARVED && fill_goes_on(fill);
 }
 

@@ -125,12 +125,6 @@ static u32 reads_go(struct frames *s, struct fill_op *op)
 	return op->direct || read.elsewhere ? 0 : op->nr;
 }
 
-void reads_send(struct frames *s)
-{
-	if (s->fill.reads)
-		port_reads_send(s->fill.reads);
-}
-
 u32 reads_begin(struct frames *s, struct fill_op *op)
 {
 	struct held_file *f = files_at(s->files, op->slot);
@@ -165,7 +159,8 @@ void reads_turn(struct frames *s)
 		op->direct = state == DIRECT_READY;
 		reads_go(s, op);
 	}
-	reads_send(s);
+	if (s->fill.reads)
+		port_reads_send(s->fill.reads);
 }
 
 /* The service ends: no worker opens anything any more. */

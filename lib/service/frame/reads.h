@@ -20,13 +20,12 @@ void reads_fini(struct frames *s);
 /* Begins to read what op describes. There are at most fill.most_busy ops. Returns how many
  * blocks the main thread will copy for that. */
 u32 reads_begin(struct frames *s, struct fill_op *op);
-/* Begins those that have waited for a description to read by. Once a turn. */
+/* Begins those that have waited for a description to read by, and sends all that were begun. Once a
+ * turn, after fill_run(). */
 void reads_turn(struct frames *s);
 /* Begins another time if another way may help: the kernel refused O_DIRECT, or could not do
  * it in the ring. false: there is no other way. */
 bool reads_again(struct frames *s, struct fill_op *op, int result);
-/* Sends what was begun. */
-void reads_send(struct frames *s);
 /* Calls ended() for the reads that have come back in the ring. */
 void reads_reap(struct frames *s);
 /* Waits until no read is under way in the ring. */

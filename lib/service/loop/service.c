@@ -256,9 +256,9 @@ void service_turn(struct service *s)
 	fill_take_hints(&s->frames);
 	busy = evict_run(&s->frames);
 	busy |= mover_run(&s->frames);
-	reads_turn(&s->frames);
 	if (!resize_stops_fills(s))
 		busy |= fill_run(&s->frames);
+	reads_turn(&s->frames);
 	busy |= stat_run(&s->clients);
 	busy |= holds_run(&s->holding);
 	busy |= resize_run(s);
