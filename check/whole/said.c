@@ -2,6 +2,8 @@
 /* See said.h. */
 #include "check/whole/said.h"
 
+#include <errno.h>
+
 #include "lodic/reason.h"
 
 /* More than all scenarios hold. A sum that went below zero is far above it. */
@@ -77,8 +79,16 @@ void said_times(const struct look_times *times)
 		             (unsigned long long)least, (unsigned long long)most);
 }
 
+void said_cached(int why)
+{
+	/* A program would take it for its own limit. */
+	if (why > 0 || why == -EMFILE)
+		machine_fail("lodic_file_cached() returns %d", why);
+}
+
 void said_few_files(int why)
 {
+	said_cached(why);
 	if (why == -ENFILE && lodic_reason(why) == LODIC_REASON_FILES)
 		machine_fail("the service has room for more files, and says that it has not");
 }

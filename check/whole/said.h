@@ -12,7 +12,9 @@ void said_pin(int err);
 void said_ready(int ready);
 /* A request of an administrator: a service of this version answers as lib/wire.h says. */
 void said_look(int err);
-/* lodic_file_cached()'s result, where the service holds fewer files than its setting. */
+/* lodic_file_cached()'s result: it tells of the service's limits, not of the program's. */
+void said_cached(int why);
+/* The same, where the service holds fewer files than its setting. */
 void said_few_files(int why);
 /* A record of LOOK_TIERS. */
 void said_tier(const struct look_tier *tier);

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "check/whole/said.h"
 #include "check/whole/scenarios.h"
 #include "check/whole/settle.h"
 #include "lib/port.h"
@@ -239,7 +240,7 @@ static void channels_once(struct channels_thread *t)
 	case 7: port_sleep(machine_draw(1000) * NS_PER_MS); break;
 	case 8:
 	case 9: seated_pin(s, open); break;
-	case 10: lodic_file_cached(open->file); break;
+	case 10: said_cached(lodic_file_cached(open->file)); break;
 	default: channels_reads(s, open); break;
 	}
 	seated_counts(s);

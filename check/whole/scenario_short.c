@@ -82,6 +82,7 @@ static void short_opens(struct lodic *lodic, u32 number, u64 ns, const char *whe
 		if (!world_open(lodic, path, &open))
 			machine_fail("%s, and %s cannot be opened", when, path);
 		why = lodic_file_cached(open.file);
+		said_cached(why);
 		world_close(&open);
 		if (why)
 			port_sleep(LATE_NS / 16);

@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "check/whole/said.h"
 #include "check/whole/scenarios.h"
 #include "check/whole/settle.h"
 #include "lib/port.h"
@@ -93,6 +94,7 @@ static void killed_opens(struct lodic *lodic)
 		if (!world_open(lodic, path, &open))
 			machine_fail("nothing fails, and %s cannot be opened", path);
 		why = lodic_file_cached(open.file);
+		said_cached(why);
 		world_close(&open);
 		port_sleep(10 * NS_PER_MS);
 	} while (why && machine.now_ns < until);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check/whole/said.h"
 #include "check/whole/scenarios.h"
 #include "check/whole/serving.h"
 #include "check/whole/settle.h"
@@ -224,7 +225,7 @@ static void crowd_asks(struct lodic *lodic, struct lodic_context *context,
 			lodic_release(hold);
 		break;
 	case 1: lodic_prefetch(context, open->file, 0, 0, 0); break;
-	case 2: lodic_file_cached(open->file); break;
+	case 2: said_cached(lodic_file_cached(open->file)); break;
 	default: world_read(context, open); break;
 	}
 }

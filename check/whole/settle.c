@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check/whole/said.h"
 #include "lib/look.h"
 #include "lib/port.h"
 
@@ -154,6 +155,7 @@ void settle_file(struct lodic_context *context, const struct world_open *open)
 
 	while (settle_hits(context) == hits) {
 		why = lodic_file_cached(open->file);
+		said_cached(why);
 		if (world_bytes(open) == 0 || (world.few_files && why == -ENFILE))
 			break;
 		if (machine.now_ns > until)

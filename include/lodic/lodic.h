@@ -278,7 +278,9 @@ void lodic_close(struct lodic_file *file);
  * -EDQUOT: the same, and this user has half of the files already.
  * -EBUSY: the service waits for other files whose file systems do not answer.
  * -ESTALE: it was written to since, or the service has gone.
+ * -ENOMEM: the service has no memory for it.
  * -ETIMEDOUT, -ECONNRESET: the service did not answer.
+ * Another error is what its file system said when the service looked at it.
  * Reads try again later, at intervals from 20 ms to 2 s. The library caches one open file
  * at most 4096 times.
  */
