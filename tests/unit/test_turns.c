@@ -24,6 +24,7 @@
 #include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"
 #include "lib/service/frame/fill.h"
+#include "lib/service/frame/fill_hints.h"
 #include "lib/service/frame/reads.h"
 #include "lib/service/frame/sweep.h"
 #include "lib/service/succession/whole.h"
@@ -218,6 +219,7 @@ static void fill_run_far_ranges_wait_elsewhere(void **state)
 	fill->queue.nr = nr_far;
 	while (fill_run(&s->frames))
 		assert_in_range(++turns, 1, nr_far / 64);
+	assert_in_range(turns, nr_far / 128, nr_far / 64); /* and each turn is bounded */
 	assert_int_equal(fill->queue.nr, 0);
 	assert_int_equal(fill->far.nr, nr_far);
 	assert_int_equal(fill_oldest(&s->frames), 0);
@@ -230,6 +232,40 @@ static void fill_run_far_ranges_wait_elsewhere(void **state)
 	assert_int_equal(fill->queue.nr, 0);
 	assert_int_equal(fill->far.nr, FILL_QUEUE);
 	service_free(s);
+}
+
+/* While no frame can be had, readers have the kernel, and nothing waits. */
+static void fill_run_starved_drops_all(void **state)
+{
+	struct service *s = service_make(1, 64);
+	struct fill *fill = &s->frames.fill;
+
+	(void)state;
+	fill->most_busy = FILL_OPS;
+	fill->nr_far = fill->nr_busy = FILL_OPS / 2; /* no far range may begin */
+	fill->queue.nr = fill->far.nr = 3;
+	fill->starved_until_ns = UINT64_MAX;
+	assert_false(fill_run(&s->frames));
+	assert_int_equal(fill->queue.nr, 0);
+	assert_int_equal(fill->far.nr, 0);
+	service_free(s);
+}
+
+static void queue_put_back_is_next_again(void **state)
+{
+	static struct fill_queue queue = { .head = FILL_QUEUE - 1 };
+
+	(void)state;
+	for (u32 i = 0; i < 3; i++)
+		fill_queue_push(&queue, &(struct fill_range){ .id = i });
+	for (u32 i = 0; i < 3; i++) {
+		struct fill_range range = fill_queue_pop(&queue);
+
+		fill_queue_put_back(&queue, &range);
+		assert_int_equal(queue.nr, 3 - i);
+		assert_int_equal(fill_queue_pop(&queue).id, i);
+	}
+	assert_int_equal(queue.nr, 0);
 }
 
 /* A thousand idle readers cost the service no look at their memory: it may not even be there. */
@@ -497,6 +533,8 @@ int main(void)
 		cmocka_unit_test(reads_begin_without_a_worker_ends_and_nobody_reads),
 		cmocka_unit_test(stat_run_many_contexts_counts_in_pieces),
 		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
+		cmocka_unit_test(fill_run_starved_drops_all),
+		cmocka_unit_test(queue_put_back_is_next_again),
 		cmocka_unit_test(fill_take_hints_touches_posted_rings_alone),
 		cmocka_unit_test(fill_run_far_ranges_wait_elsewhere),
 		cmocka_unit_test(full_queue_leaves_hints_in_rings_but_at_the_end),

@@ -520,8 +520,8 @@ static int lease_make(struct lease_thread *t, u32 nr_files)
 	t->places = port_alloc(nr_files * sizeof(*t->places));
 	t->whys = port_alloc(nr_files * sizeof(*t->whys));
 	t->mark = mark_make(t->header);
-	if (t->breaks < 0 || t->broken < 0 || t->stop < 0 || t->ears < 0 ||
-	    !t->leases || !t->places || !t->whys ||
+	/* The ears take neither breaks nor stop if there is no such descriptor. */
+	if (t->broken < 0 || t->ears < 0 || !t->leases || !t->places || !t->whys ||
 	    slot_set_make(&t->revoked, nr_files) ||
 	    slot_set_make(&t->touched, nr_files) || !t->mark ||
 	    lease_lend_ear(t, t->breaks, &t->breaks) != 0 ||

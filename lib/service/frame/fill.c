@@ -367,8 +367,7 @@ bool fill_run(struct frames *s)
 	enum fill_next next = FILL_ON;
 
 	fill->lines = TURN_LINES;
-	if (fill->queue.nr + fill->far.nr > 0 &&
-	    (host_now_ns() < fill->starved_until_ns || fill_is_stuck(s)))
+	if (host_now_ns() < fill->starved_until_ns || fill_is_stuck(s))
 		fill_drop_all(fill);
 	while (next == FILL_ON && steps-- > 0 && fill->lines > 0 && fill_goes_on(fill))
 		next = fill_step(s);
