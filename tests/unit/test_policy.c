@@ -321,6 +321,20 @@ static void start_that_fails_leaves_older_record(void **state)
 	assert_int_equal(glob(record, 0, NULL, &left), GLOB_NOMATCH);
 }
 
+/* Number 0 is a descriptor like others, and somebody else's here. */
+static void record_refused_closes_nothing(void **state)
+{
+	struct policy_record *r;
+	const char *why;
+	int own = dup(0);
+
+	(void)state;
+	assert_true(dup2(port_event(), 0) == 0);
+	assert_int_equal(policy_record_begin("/", &r, &why), -EINVAL);
+	assert_int_equal(fcntl(0, F_GETFD), 0);
+	dup2(own, 0);
+}
+
 /* Both write to one name, and the record that has it in the end is whole. */
 static void successor_has_a_record_of_its_own(void **state)
 {
@@ -502,6 +516,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(start_unknown_policy_refused_first),
 		cmocka_unit_test(start_record_unwritable_refused),
 		cmocka_unit_test(start_record_is_fifo_refused_at_once),
+		cmocka_unit_test(record_refused_closes_nothing),
 		cmocka_unit_test(start_that_fails_leaves_older_record),
 		cmocka_unit_test(successor_has_a_record_of_its_own),
 		cmocka_unit_test(each_policy_same_calls_same_decisions),

@@ -234,7 +234,7 @@ static void fill_run_far_ranges_wait_elsewhere(void **state)
 	service_free(s);
 }
 
-/* While no frame can be had, readers have the kernel, and nothing waits. */
+/* While all frames are pinned, readers have the kernel, and nothing waits. */
 static void fill_run_starved_drops_all(void **state)
 {
 	struct service *s = service_make(1, 64);

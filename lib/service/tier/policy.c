@@ -387,7 +387,7 @@ bool policy_next(struct tiers *s, struct policy_move *ret_move)
 	struct policy *p = s->policy;
 	struct kloc_move m;
 
-	while (p && p->changed) {
+	while (p->changed) {
 		policy_note(p, "next\n");
 		if (!kloc_next(p->kloc, &m)) {
 			p->changed = false;
@@ -398,7 +398,7 @@ bool policy_next(struct tiers *s, struct policy_move *ret_move)
 		/* A block stands in one frame here. */
 		policy_moved(s, m.object, POLICY_NO_ROOM);
 	}
-	if (!p || !p->changed)
+	if (!p->changed)
 		return false;
 	ret_move->object = m.object;
 	ret_move->frame = p->frames[m.object];

@@ -61,7 +61,8 @@ void policy_tick(struct tiers *s);
 /* What the policy thinks of the file. */
 enum look_knode policy_knode(const struct tiers *s, const struct tier_file *f);
 
-/* The next block to move. false: none now. policy_moved() must end each. */
+/* Where there is a policy: the next block to move. false: none now. policy_moved() must end each.
+ */
 struct policy_move {
 	u32 object, frame;
 	enum tier to;
