@@ -15,7 +15,7 @@ struct serve {
 	char socket[108];
 	int report;
 	u64 cache_bytes;
-	u64 ready_ns;
+	u64 ready_ns, idle_ms;
 	bool takeover;
 	bool said_stopping;
 	int listening; /* 0: it makes its socket */
@@ -35,7 +35,7 @@ static void serve_ready(void *arg)
 		fd_close(process_now(), serve->report);
 	}
 	world.nr_services++;
-	settle_service_starts();
+	settle_service_starts(serve->idle_ms);
 	serving_starts();
 	waits_turns_begin();
 }
@@ -126,6 +126,7 @@ static void serve_run(void *arg)
 		world.adjust(&options);
 	if (world.configure)
 		err = world.configure(&options, serve.report >= 0, &why);
+	serve.idle_ms = options.place.idle_exit_ms;
 	world.cache_bytes[process_now()->number] = options.sizes.cache_bytes
 	                                                   ? options.sizes.cache_bytes
 	                                                   : options.sizes.budget_bytes;

@@ -37,6 +37,7 @@ static struct {
 	struct waiters waiters;
 	struct process *service; /* the last one that has started */
 	struct settle_has fresh; /* what it had then */
+	u64 idle_ns;             /* how long it stays without programs; 0: for ever */
 	bool faulty;
 	u64 stops_ns[MACHINE_MOST_PROCESSES + 1]; /* when it began to end */
 } settle;
@@ -119,8 +120,9 @@ void settle_given_back_but(const struct settle_has *before, u32 nr_closed)
 	settle_given_back(&most);
 }
 
-void settle_service_starts(void)
+void settle_service_starts(u64 idle_ms)
 {
+	settle.idle_ns = idle_ms * NS_PER_S / 1000;
 	settle.service = process_now();
 	settle.fresh = settle_look(process_now());
 	settle.faulty = machine.nr_faults[FAULT_ERRNO] > 0;
@@ -328,6 +330,18 @@ static void auditor_looks(void)
 		settle_compare(settle.service, &fresh, "with nobody");
 }
 
+/* Nobody is connected any more, and no file is kept. */
+static void auditor_sees_it_leave(u64 since_ns)
+{
+	u64 until = since_ns + settle.idle_ns + NS_PER_S / 4;
+
+	while (!settle.service->dead && !settle.stops_ns[settle.service->number] &&
+	       machine.now_ns < until)
+		task_wait(NULL, machine.now_ns + NS_PER_S / 64);
+	if (!settle.service->dead && !settle.stops_ns[settle.service->number])
+		machine_fail("%s is idle, and stays", settle.service->name);
+}
+
 static void auditor_run(void *arg)
 {
 	struct lodic *lodic;
@@ -346,8 +360,11 @@ static void auditor_run(void *arg)
 		while (settle.expected[i + 1] && !machine.processes[i].dead)
 			if (!task_wait(&machine.processes[i].ended, until))
 				machine_fail("%s does not end", machine.processes[i].name);
+	until = machine.now_ns;
 	if (settle.service && !settle.service->dead)
 		auditor_looks();
+	if (settle.service && settle.idle_ns > 0)
+		auditor_sees_it_leave(until);
 }
 
 void settle_begin(void)

@@ -29,8 +29,9 @@ struct settle_has settle_look(const struct process *process);
  * build keeps the last objects that were closed, and what a thread is told of its last error. */
 void settle_given_back(const struct settle_has *before);
 void settle_given_back_but(const struct settle_has *before, u32 nr_closed);
-/* As a service has started: nobody has asked it for anything. */
-void settle_service_starts(void);
+/* As a service has started: nobody has asked it for anything. It leaves after so long without
+ * programs; 0: never. */
+void settle_service_starts(u64 idle_ms);
 /* It serves no more, and ends. */
 void settle_service_stops(void);
 /* The same for a service. It does not wait for ever for a worker that a file system keeps. Such a
