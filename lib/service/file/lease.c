@@ -82,7 +82,7 @@
 struct lease {
 	int fd, watch;
 	u32 slot;
-	u32 granted; /* 0: the file has another proof, and only its watch counts */
+	bool granted; /* false: the file has another proof, and only its watch counts */
 };
 
 struct lease_thread {
@@ -374,7 +374,7 @@ int lease_take(struct files *s, int fd, u32 slot, u32 id, u64 *ret_size)
 		                                   lease_size, lease_granted,
 		                                   lease_back, lease_let_in };
 	struct lease_thread *t = s->lease;
-	struct lease_asked asked = { t, { .fd = fd, .slot = slot, .granted = 1 } };
+	struct lease_asked asked = { t, { .fd = fd, .slot = slot, .granted = true } };
 	int err = lease_error(port_lease_aim(fd, t->tid));
 
 	if (err)
