@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,6 +76,43 @@ static void idle_exit_counts_from_ready(void **state)
 	assert_int_equal(service_run(&options, note_time, &ready_ns, NULL), 0);
 	assert_true(host_now_ns() - ready_ns >= idle_ms * 1000000);
 	(void)state;
+}
+
+static bool sigterm_is_blocked(void)
+{
+	sigset_t blocked;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	return sigismember(&blocked, SIGTERM);
+}
+
+static void log_take_blocked(void *arg, enum service_level level, const char *event,
+                             const char *line)
+{
+	if (sigterm_is_blocked())
+		log_take(arg, level, event, line);
+}
+
+/* What is said about tiers is said before the loop. A signal that comes then ends the service in
+ * order, a little later. */
+static void start_tells_of_tiers_and_no_signal_ends_it(void **state)
+{
+	struct service_options options = { .sizes.cache_bytes = (u64)8 << 20,
+		                           .events.say = log_take_blocked,
+		                           .place.idle_exit_ms = 1 };
+	char path[FIXTURE_PATH_BYTES];
+	struct log log = { 0 };
+
+	(void)state;
+	fixture_path(path, "tiers");
+	options.place.socket = path;
+	options.events.say_arg = &log;
+	assert_int_equal(service_run(&options, NULL, NULL, NULL), 0);
+	assert_int_equal(log_count(&log, "two tiers", ""), 0);
+	options.sizes.fast_bytes = (u64)2 << 20;
+	assert_int_equal(service_run(&options, NULL, NULL, NULL), 0);
+	assert_int_equal(log_count(&log, "two tiers: 2 MiB fast", "6 MiB slow"), 1);
+	assert_false(sigterm_is_blocked());
 }
 
 /* One line for each file and reason, with the path, however often a client asks. */
@@ -243,6 +281,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(idle_exit_counts_from_ready),
+		TEST(start_tells_of_tiers_and_no_signal_ends_it),
 		TEST(lock_that_falls_soon_is_waited_for),
 		TEST(refusals_are_told_once_with_their_reasons),
 		TEST(context_without_quota_cannot_hold_the_cache),
