@@ -428,6 +428,9 @@ void holds_tick(struct holding *s)
 	hold_tier_look(s, false);
 	while ((r = h->queues.lists[HOLDS_FAILED].oldest) != NULL && r->until_ns < now)
 		hold_table_free(h, r);
+#ifdef LODIC_DEBUG
+	holds_check(s);
+#endif
 }
 
 bool holds_any(const struct holding *s)

@@ -52,6 +52,8 @@ bool holds_any(const struct holding *s);
 bool holds_any_wanting(const struct holding *s);
 /* What all of them have, in bytes. */
 u64 holds_used(const struct holding *s);
+/* Asserts what must be true of all ranges between two calls. */
+void holds_check(const struct holding *s);
 
 /* ---- for hold_load.c ---- */
 
