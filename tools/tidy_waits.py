@@ -49,9 +49,6 @@ WAITS = {
         "port_reopen_name": "9p's server alone is asked, once for each file that goes along",
         "socket_unlisten": "a successor has the path, so that it stays",
     },
-    "lib/service/succession/resize.c": {
-        "service_shut": "of a service of which nothing was begun",
-    },
     "lib/service/tier/policy_record.c": {
         "port_condition_wait_until": "no turn does: it leaves the record to its thread",
         "port_lock_take": "nobody holds it who writes",

@@ -120,14 +120,13 @@ void list_files(const struct clients *s, u64 cursor, struct wire_page *page)
 	bool room = true;
 
 	for (; cursor < end && room; cursor += room) {
-		const struct held_file *f =
-			cursor < slots ? held_at(s->files, (u32)cursor) : NULL;
+		const struct held_file *f;
 
 		if (cursor >= slots)
 			room = list_refused(s, page,
 			                    refused_at(s->files, (u32)(cursor - slots)),
 			                    now);
-		else if (f)
+		else if ((f = held_at(s->files, (u32)cursor)) != NULL)
 			room = list_held(s, page, f);
 	}
 	page->reply.page.next = cursor < nr ? cursor : LOOK_END;

@@ -107,9 +107,8 @@ static void holds_close(struct holding *s, struct held_range *r)
 		                closing_done);
 		closing->range = r;
 		closing->fd = r->fd;
-		if (worker_do(s->base, &closing->job) == 0)
-			return;
-		port_free(closing);
+		worker_do(s->base, &closing->job); /* it is for no program, so it is accepted */
+		return;
 	}
 	service_close(&r->fd);
 	holds_closed(s, r);
@@ -488,7 +487,7 @@ void holds_fini(struct holding *s)
 
 	if (!h)
 		return;
-	for (u64 i = 0; h->table && i < h->nr_places; i++) {
+	for (u64 i = 0; i < h->nr_places; i++) {
 		struct held_range *r = h->table[i];
 
 		if (!r)

@@ -53,7 +53,6 @@ static void reread_done(void *owner, struct worker_job *job)
 void reread_begin(struct reread *r)
 {
 	struct reread_job *j;
-	int err;
 
 	if (!r->events->reread)
 		return;
@@ -71,13 +70,9 @@ void reread_begin(struct reread *r)
 	}
 	*j = (struct reread_job){ .read = r->events->reread, .arg = r->events->say_arg };
 	worker_job_init(&j->job, WORKER_ANY, 0, OWNER_REREAD, reread_work, reread_done);
-	err = worker_do(r->base, &j->job);
-	r->runs = err == 0;
+	worker_do(r->base, &j->job); /* it is for no program, so it is accepted */
+	r->runs = true;
 	r->runs_again = false;
-	if (err) {
-		port_free(j);
-		reread_say(r, strerror(-err));
-	}
 }
 
 bool reread_is_due(const struct reread *r)

@@ -124,7 +124,6 @@ static void resize_free_done(void *owner, struct worker_job *job)
 static void resize_end_other(struct service *s)
 {
 	struct resize *r = s->change.resize;
-	bool begun;
 
 	resize_step(r, RESIZE_FREES);
 	direct_forget(&r->other->files);
@@ -133,8 +132,7 @@ static void resize_end_other(struct service *s)
 	r->other->base.replaced = true;
 	worker_job_init(&r->job, WORKER_ANY, 0, OWNER_SERVICE, resize_free_work,
 	                resize_free_done);
-	begun = worker_do(&s->base, &r->job) == 0;
-	CHECK(begun, "the worker that has made a service is there");
+	worker_do(&s->base, &r->job); /* it is for no program, so it is accepted */
 }
 
 /* That is the size for good. */
@@ -197,16 +195,12 @@ int resize_begin(struct service *s, u64 cache_bytes, u64 asked)
 		err = service_make(s, cache_bytes, &r->other, &why);
 	worker_job_init(&r->job, WORKER_ANY, 0, OWNER_SERVICE, resize_make_work,
 	                resize_make_done);
-	if (!err) {
-		err = worker_do(&s->base, &r->job);
-		if (err)
-			service_shut(r->other);
-	}
 	if (err) {
 		carry_fini(&r->carry);
 		port_free(r);
 		return err;
 	}
+	worker_do(&s->base, &r->job); /* it is for no program, so it is accepted */
 	s->change.resize = r;
 	s->change.resized =
 		(struct look_resize){ .number = s->change.resized.number + 1,
