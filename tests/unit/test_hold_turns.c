@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What one turn of the service does for holds. The service is in this process, and the test calls
+ * What one turn of the service does for holds, and for programs that have gone. The service is in this process, and the test calls
  * each turn. So what a turn has done is known, and no clock is asked.
  */
 #define _GNU_SOURCE
@@ -18,8 +18,10 @@
 #include <cmocka.h>
 
 #include "lib/service/loop/run.h"
+#include "lib/service/client/connection.h"
 #include "lib/service/succession/make.h"
 #include "lib/service/hold/hold_table.h"
+#include "lib/service/hold/holds.h"
 #include "lib/service/succession/whole.h"
 #include "tests/support/wire_caller.h"
 
@@ -65,6 +67,7 @@ static void bed_make(struct bed *b, u64 hold_bytes)
 	test_service_init(&b->service, "turns");
 	b->service.options.place.socket = b->service.socket;
 	b->service.options.sizes.hold_bytes = hold_bytes;
+	b->service.options.keeping.nr_files = 256;
 	pattern_file_make(path, "turns.bin", 1, 1, MIB);
 	fd = fixture_open(path, O_RDONLY);
 	sigfillset(&all);
@@ -86,7 +89,8 @@ static void bed_make(struct bed *b, u64 hold_bytes)
 static void bed_free(struct bed *b)
 {
 	for (u32 i = 0; i < CALLERS; i++)
-		close(b->callers[i].socket);
+		if (b->callers[i].socket >= 0)
+			close(b->callers[i].socket);
 	service_shut(b->s);
 }
 
@@ -121,10 +125,173 @@ static void many_ask_at_once_turns_stay_short(void **state)
 	(void)state;
 }
 
+/* Turns until no range wants room, or is read. */
+static void turn_until_read(struct bed *b)
+{
+	while (nr_in(b, HOLDS_WANTING) + nr_in(b, HOLDS_READING) > 0)
+		service_turn(b->s);
+}
+
+/* As a program does: again, until it is there. */
+static int hold(struct bed *b, struct wire_caller *c, u64 offset, u64 n)
+{
+	int err;
+
+	do {
+		caller_send(c, WIRE_HOLD, b->id, offset, n, -1);
+		err = answer(b, c);
+		turn_until_read(b);
+	} while (err == -EINPROGRESS);
+	return err;
+}
+
+/* What nobody has gives its room back at once, however many ranges that are. */
+static void warm_ranges_give_all_their_room(void **state)
+{
+	struct wire_caller *c;
+	struct bed b;
+
+	bed_make(&b, 4 * MIB);
+	c = &b.callers[0];
+	for (u32 i = 0; i < 5; i++) {
+		assert_int_equal(hold(&b, c, (u64)i * 2 * BLOCK, BLOCK), 0);
+		assert_int_equal(c->reply.hold.offset, (u64)i * 2 * BLOCK);
+		close(c->fds[0]);
+	}
+	assert_true(holds_give_back(&b.s->holding));
+	assert_false(holds_any(&b.s->holding));
+	assert_int_equal(holds_used(&b.s->holding), 0);
+	bed_free(&b);
+	(void)state;
+}
+
+/* A range that was read for a program that has gone is kept for nobody. */
+static void asker_has_gone_its_range_gives_room(void **state)
+{
+	struct bed b;
+
+	bed_make(&b, 4 * MIB);
+	caller_send(&b.callers[0], WIRE_HOLD, b.id, 0, BLOCK, -1);
+	close(b.callers[0].socket);
+	b.callers[0].socket = -1;
+	service_turn(b.s);
+	assert_true(holds_any(&b.s->holding));
+	turn_until_read(&b);
+	assert_int_equal(nr_in(&b, HOLDS_SMALL) + nr_in(&b, HOLDS_MAIN), 1);
+	assert_true(holds_give_back(&b.s->holding));
+	assert_false(holds_any(&b.s->holding));
+	bed_free(&b);
+	(void)state;
+}
+
+/* All room is in use. A turn begins few ranges, and later turns refuse the others: a program that
+ * waits for one hears why. */
+static void no_room_who_waits_hears_why(void **state)
+{
+	u64 number = 0;
+	struct bed b;
+	int fd;
+
+	bed_make(&b, 16 * BLOCK);
+	assert_int_equal(hold(&b, &b.callers[0], 0, 16 * BLOCK), 0);
+	fd = b.callers[0].fds[0];
+	for (u32 i = 0; i < 2 * REQUESTS; i++)
+		caller_send(&b.callers[i / REQUESTS], WIRE_HOLD, b.id,
+		            (u64)(i + 20) * 2 * BLOCK, BLOCK, -1);
+	service_turn(b.s);
+	for (u32 i = 0; i < 2 * REQUESTS; i++) {
+		struct wire_caller *c = &b.callers[i / REQUESTS];
+
+		if (caller_receive(c) == -EINPROGRESS)
+			number = c->reply.hold.number;
+	}
+	assert_true(number > 0);
+	turn_until_read(&b);
+	assert_int_equal(ask(&b, &b.callers[2], WIRE_HOLD_WAIT, number, 0, -1), -ENOSPC);
+	close(fd);
+	bed_free(&b);
+	(void)state;
+}
+
+/* A range is read for all who wait, also if the program that asked for it has gone. */
+static void asker_has_gone_another_one_waits_it_is_read(void **state)
+{
+	struct wire_caller *waits, *asks;
+	u64 number = 0;
+	struct bed b;
+
+	bed_make(&b, 4 * MIB);
+	waits = &b.callers[CALLERS - 1];
+	asks = waits - 1;
+	for (u32 i = 0; i < (CALLERS - 1) * REQUESTS; i++)
+		caller_send(&b.callers[i / REQUESTS], WIRE_HOLD, b.id, (u64)i * 2 * BLOCK,
+		            BLOCK, -1);
+	service_turn(b.s);
+	for (u32 i = 0; i < REQUESTS; i++) {
+		assert_int_equal(caller_receive(asks), -EINPROGRESS);
+		number = asks->reply.hold.number;
+	}
+	caller_send(waits, WIRE_HOLD_WAIT, number, 0, 0, -1);
+	service_turn(b.s);
+	close(asks->socket);
+	asks->socket = -1;
+	service_turn(b.s);
+	assert_true(nr_in(&b, HOLDS_WANTING) > 0);
+	assert_int_equal(answer(&b, waits), 0);
+	bed_free(&b);
+	(void)state;
+}
+
+static u32 nr_opens(const struct bed *b)
+{
+	u32 nr = 0;
+
+	for (const struct client *c = b->s->clients.first; c; c = c->next)
+		nr += c->opens.nr;
+	return nr;
+}
+
+/* A program with many files hangs up. Few of them are closed in a turn. */
+static void many_files_hung_up_turns_stay_short(void **state)
+{
+	enum { FILES = 100, CLOSES_PER_TURN = 64 };
+	char path[FIXTURE_PATH_BYTES];
+	struct bed b;
+	int fd;
+	u32 nr;
+
+	bed_make(&b, 4 * MIB);
+	for (u32 i = 0; i < FILES; i++) {
+		pattern_file_make(path, "one-of-many", i, 1, BLOCK);
+		fd = fixture_open(path, O_RDONLY);
+		assert_int_equal(ask(&b, &b.callers[0], WIRE_FILE_OPEN, 0, 0, fd), 0);
+		close(fd);
+		unlink(path);
+	}
+	nr = nr_opens(&b);
+	assert_true(nr > FILES);
+	close(b.callers[0].socket);
+	b.callers[0].socket = -1;
+	while (nr > CALLERS) {
+		u32 before = nr;
+
+		service_turn(b.s);
+		nr = nr_opens(&b);
+		assert_true(before - nr <= CLOSES_PER_TURN);
+	}
+	bed_free(&b);
+	(void)state;
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_ask_at_once_turns_stay_short),
+		cmocka_unit_test(warm_ranges_give_all_their_room),
+		cmocka_unit_test(asker_has_gone_its_range_gives_room),
+		cmocka_unit_test(asker_has_gone_another_one_waits_it_is_read),
+		cmocka_unit_test(no_room_who_waits_hears_why),
+		cmocka_unit_test(many_files_hung_up_turns_stay_short),
 	};
 
 	fixture_begin(argc, argv, NULL);
