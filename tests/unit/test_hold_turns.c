@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What one turn of the service does for holds, and for programs that have gone. The service is in this process, and the test calls
- * each turn. So what a turn has done is known, and no clock is asked.
+ * What one turn of the service does for holds, and for programs that have gone. The service is in
+ * this process, and the test calls each turn. So what a turn has done is known, and no clock is
+ * asked.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "core/cache/arena.h"
+#include "lib/look.h"
 #include "lib/wire.h"
 #include "tests/support/cache_fixture.h"
 
@@ -268,6 +269,73 @@ static void context_without_quota_cannot_hold_the_cache(void **state)
 	(void)state;
 }
 
+static bool nobody_may_bind;
+
+int __real_port_bind(int socket, const char *path);
+int __wrap_port_bind(int socket, const char *path);
+
+int __wrap_port_bind(int socket, const char *path)
+{
+	return nobody_may_bind ? -EACCES : __real_port_bind(socket, path);
+}
+
+static void socket_that_cannot_be_made_is_named(void **state)
+{
+	struct service_options options = { .sizes.cache_bytes = 1 << 20 };
+	char path[FIXTURE_PATH_BYTES];
+	const char *why = NULL;
+
+	(void)state;
+	fixture_path(path, "refused");
+	options.place.socket = path;
+	nobody_may_bind = true;
+	assert_int_equal(service_run(&options, NULL, NULL, &why), -EACCES);
+	nobody_may_bind = false;
+	assert_non_null(why);
+	assert_non_null(strstr(why, path));
+	assert_non_null(strstr(why, "cannot be made"));
+}
+
+/* Of all contexts together, as `lodic who` is told it. */
+static int context_add(void *ctx, const void *record)
+{
+	const struct look_context *c = record;
+	u64 *pinned = ctx;
+
+	*pinned = c->pinned == LOOK_UNKNOWN ? LOOK_UNKNOWN : *pinned + c->pinned;
+	return 0;
+}
+
+static void pins_by_two_contexts_all_counted(void **state)
+{
+	(void)state;
+	for (enum lodic_scheme scheme = LODIC_LODIC; scheme <= LODIC_HAZARD; scheme++) {
+		bool told = scheme == LODIC_LODIC || scheme == LODIC_HAZARD;
+		struct lodic_context *other;
+		struct lodic_pin pins[2];
+		u64 pinned = 0;
+		struct look *look;
+		struct test_bed b;
+		int pid;
+
+		test_bed_init(&b, scheme);
+		test_bed_make(&b, 2 * BLOCK);
+		test_bed_fill(&b);
+		assert_int_equal(lodic_context_open(b.lodic, &other), 0);
+		assert_int_equal(lodic_pin(b.context, b.file, 0, &pins[0]), 0);
+		assert_int_equal(lodic_pin(other, b.file, BLOCK, &pins[1]), 0);
+		assert_int_equal(test_service_stat(b.lodic).pinned, 2);
+		assert_int_equal(look_open(b.service.socket, &look, &pid), 0);
+		assert_int_equal(look_list(look, LOOK_CONTEXTS, context_add, &pinned), 0);
+		assert_int_equal(pinned, told ? 2 : LOOK_UNKNOWN);
+		look_close(look);
+		lodic_unpin(b.context, &pins[0]);
+		lodic_unpin(other, &pins[1]);
+		lodic_context_close(other);
+		test_bed_free(&b);
+	}
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -286,6 +354,8 @@ int main(int argc, char **argv)
 		TEST(refusals_are_told_once_with_their_reasons),
 		TEST(context_without_quota_cannot_hold_the_cache),
 		TEST(contexts_that_only_read_take_no_quota),
+		TEST(socket_that_cannot_be_made_is_named),
+		TEST(pins_by_two_contexts_all_counted),
 	};
 
 	fixture_begin(argc, argv, NULL);

@@ -256,6 +256,40 @@ static void only_worker_is_stuck(void)
 	free(s);
 }
 
+/* A job of a kind that one worker at a time may do. */
+static void closer_is_stuck(void)
+{
+	static struct waiting closes, any;
+	const u64 hour_ns = (u64)3600 * 1000000000;
+	struct base *s = workers_begin();
+
+	REQUIRE(waiting_begin(s, &any, 0) == 0, "refused");
+	worker_job_init(&closes.job, WORKER_CLOSES, 0, OWNER_BASE, waiting_work,
+	                waiting_done);
+	REQUIRE(worker_do(s, &closes.job) == 0, "refused");
+	REQUIRE(WAIT_UNTIL(worker_is_stuck(s, WORKER_CLOSES, 0)), "it runs for ever");
+	REQUIRE(!worker_is_stuck(s, WORKER_CLOSES, hour_ns), "not so long");
+	REQUIRE(!worker_is_stuck(s, WORKER_ANY, 0), "the others are there");
+	host_store_release(&closes.go_on, 1);
+	REQUIRE(WAIT_UNTIL(worker_has_ended(s, &closes)), "no end");
+	REQUIRE(!worker_is_stuck(s, WORKER_CLOSES, 0), "it has ended");
+	host_store_release(&any.go_on, 1);
+	worker_stop(s);
+	free(s);
+}
+
+static void only_closer_is_stuck_others_are_not(void **state)
+{
+	pid_t pid = fixture_fork();
+
+	(void)state;
+	if (pid == 0) {
+		closer_is_stuck();
+		exit(0);
+	}
+	assert_int_equal(fixture_wait(pid), 0);
+}
+
 static void only_worker_is_stuck_programs_are_refused(void **state)
 {
 	pid_t pid = fixture_fork();
@@ -301,6 +335,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(close_many_without_further_threads_all_close),
 		cmocka_unit_test(close_without_memory_waits_for_some),
 		cmocka_unit_test(only_worker_is_stuck_programs_are_refused),
+		cmocka_unit_test(only_closer_is_stuck_others_are_not),
 	};
 
 	fixture_begin(argc, argv, NULL);
