@@ -86,6 +86,18 @@ void said_cached(int why)
 		machine_fail("lodic_file_cached() returns %d", why);
 }
 
+void said_resize(const struct look_resize *resize)
+{
+	bool failed = resize->state == LOOK_RESIZE_FAILED;
+
+	if ((resize->error < 0) != failed || (resize->why[0] != '\0') != failed ||
+	    resize->taken > resize->had)
+		machine_fail("a resize has state %u, error %d, why \"%s\", and %llu of %llu blocks",
+		             resize->state, resize->error, resize->why,
+		             (unsigned long long)resize->taken,
+		             (unsigned long long)resize->had);
+}
+
 void said_few_files(int why)
 {
 	said_cached(why);

@@ -58,6 +58,8 @@ static int admin_resizes(struct look *look)
 	else
 		err = look_resize(look, machine_draw(4) > 0 ? (u64)32 << 10 << machine_draw(5) : 0,
 		                  &resize);
+	if (!err)
+		said_resize(&resize);
 	return err == -EBUSY || err == -EINVAL ? 0 : err;
 }
 

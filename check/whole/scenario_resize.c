@@ -4,6 +4,7 @@
  * is always enough for all files. So if nothing fails, and nobody writes, what was cached before is
  * cached afterwards, and each hint that was posted before is followed.
  */
+#include "check/whole/said.h"
 #include "check/whole/scenarios.h"
 #include "check/whole/settle.h"
 #include "lib/look.h"
@@ -82,6 +83,7 @@ static int resizer_waits(struct look *look)
 		err = look_resize(look, 0, &resize);
 		if (err)
 			return err;
+		said_resize(&resize);
 		if (machine.now_ns > until && world.calm)
 			machine_fail("a resize does not end");
 	} while (resize.state == LOOK_RESIZE_RUNS && machine.now_ns < until);

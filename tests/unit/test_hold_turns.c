@@ -146,19 +146,27 @@ static int hold(struct bed *b, struct wire_caller *c, u64 offset, u64 n)
 	return err;
 }
 
-/* What nobody has gives its room back at once, however many ranges that are. */
-static void warm_ranges_give_all_their_room(void **state)
+static void warm_ranges_make(struct bed *b)
 {
-	struct wire_caller *c;
-	struct bed b;
+	struct wire_caller *c = &b->callers[0];
 
-	bed_make(&b, 4 * MIB);
-	c = &b.callers[0];
 	for (u32 i = 0; i < 5; i++) {
-		assert_int_equal(hold(&b, c, (u64)i * 2 * BLOCK, BLOCK), 0);
+		assert_int_equal(hold(b, c, (u64)i * 2 * BLOCK, BLOCK), 0);
 		assert_int_equal(c->reply.hold.offset, (u64)i * 2 * BLOCK);
 		close(c->fds[0]);
 	}
+}
+
+/* What nobody has gives its room back at once, however many ranges that are. */
+static void warm_ranges_give_all_their_room(void **state)
+{
+	struct bed b;
+
+	bed_make(&b, 4 * MIB);
+	warm_ranges_make(&b);
+	holds_spare_descriptors(&b.s->holding);
+	assert_false(holds_any(&b.s->holding));
+	warm_ranges_make(&b);
 	assert_true(holds_give_back(&b.s->holding));
 	assert_false(holds_any(&b.s->holding));
 	assert_int_equal(holds_used(&b.s->holding), 0);

@@ -368,7 +368,7 @@ static void holds_sweep_one(struct holding *s, struct held_range *r, u32 *probes
 	/* It was cancelled, and its file does not answer: nobody should wait for this. */
 	if (r->queue == HOLDS_READING && r->settled && r->until_ns < host_now_ns())
 		holds_set_leaving(s->holds, r, false);
-	if ((r->queue != HOLDS_PAST && !(hold_is_ready(r) && r->had)) || *probes == 0)
+	if (r->queue != HOLDS_PAST && !(hold_is_ready(r) && r->had))
 		return;
 	--*probes;
 	if (r->queue == HOLDS_PAST && !hold_tier_moves(s->holds, r) &&
