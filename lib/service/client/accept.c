@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 
+#include "core/check.h"
 #include "lib/port/listen.h"
 #include "lib/reason.h"
 #include "lib/service/client/domain.h"
@@ -18,6 +19,7 @@
 #include "lib/service/client/accept.h"
 #include "lib/service/client/client.h"
 #include "lib/service/client/opening.h"
+#include "lib/service/client/place.h"
 #include "lib/service/client/stat.h"
 #include "lib/service/file/files.h"
 #include "lib/service/frame/fill.h"
@@ -267,6 +269,10 @@ void accept_tick(struct clients *s)
 	if (s->accept_paused)
 		s->accept_paused = socket_listen_for(s->base, PORT_INPUT) != 0;
 	accept_drop_unasked(s);
+#ifdef LODIC_DEBUG
+	accept_check(s);
+	place_check(s);
+#endif
 }
 
 void accept_begin(struct clients *s)
@@ -384,4 +390,38 @@ void accept_take_over(struct clients *s, struct clients *old)
 		else
 			hold_table_forget(&from->holds);
 	}
+}
+
+/* ---- what must be true ---- */
+
+static void accept_check_client(const struct client *c)
+{
+	CHECK(!c->next || c->next->serial < c->serial, "the newest client comes first");
+	CHECK(!c->gone || (c->socket < 0 && c->process < 0 && !c->user && !c->opening &&
+	                   c->nr_contexts == 0),
+	      "a client that has gone has nothing but files");
+	CHECK(c->socket >= 0 || (!c->waits && c->stat_wanted == 0),
+	      "a silent client waits for nothing");
+	holds_check_asker(&c->holds);
+}
+
+void accept_check(const struct clients *s)
+{
+	u32 readers = 0, silent = 0, reaping = 0, waiting = 0, connections = 0, unasked = 0;
+
+	for (const struct client *c = s->first; c; c = c->next) {
+		accept_check_client(c);
+		readers += client_is_reader(c) && !c->gone;
+		silent += c->socket < 0;
+		reaping += c->reap_at != FRAME_NONE;
+		waiting += c->waits + (c->stat_wanted > 0);
+		connections += c->user != NULL;
+		unasked += !c->asked && !c->gone;
+	}
+	CHECK(s->nr_clients == readers, "readers are counted");
+	CHECK(s->nr_silent == silent, "silent clients are counted");
+	CHECK(s->nr_reaping == reaping, "clients to ask about are counted");
+	CHECK(s->nr_waiting == waiting, "requests that wait are counted");
+	CHECK(s->nr_connections == connections, "connections are counted");
+	CHECK(s->nr_unasked == unasked, "clients that have not asked are counted");
 }

@@ -31,4 +31,7 @@ bool accept_is_paused(const struct clients *s);
 /* Is there anything for which the loop must not sleep without end? */
 bool accept_wants_ticks(const struct clients *s);
 
+/* Asserts what must be true of the list of clients, and of its sums, between two turns. */
+void accept_check(const struct clients *s);
+
 #endif

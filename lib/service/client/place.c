@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "core/cache/cache.h"
+#include "core/check.h"
 #include "lib/service/client/domain.h"
 #include "lib/service/client/place.h"
 #include "lib/service/frame/fill.h"
@@ -142,4 +143,38 @@ bool place_may_leave(const struct clients *s, u32 place)
 	if (seat->fd >= 0)
 		return cache_may_leave(memory_ask(seat->fd) != MEMORY_UNUSED);
 	return cache_may_leave(seat->client->process >= 0);
+}
+
+static void place_check_client(const struct clients *s, const struct client *c)
+{
+	bool reaps = c->reap_at == FRAME_NONE;
+	u32 nr = 0, newer = FRAME_NONE;
+
+	for (u32 at = c->newest; at != FRAME_NONE; at = s->seats[at].older) {
+		CHECK(s->seats[at].client == c && s->seats[at].newer == newer,
+		      "a client has its places");
+		reaps |= at == c->reap_at;
+		newer = at;
+		nr++;
+	}
+	CHECK(nr == c->nr_contexts, "a client counts its contexts");
+	CHECK(reaps, "a client is asked about its own places");
+}
+
+void place_check(const struct clients *s)
+{
+	u32 nr_listed = 0, nr = 0, nr_pinning = 0;
+
+	for (const struct client *c = s->first; c; c = c->next) {
+		place_check_client(s, c);
+		nr_listed += c->nr_contexts;
+	}
+	for (u32 i = 0; i < ARENA_MAX_CONTEXTS; i++) {
+		nr += s->seats[i].client != NULL;
+		nr_pinning += s->seats[i].client && s->seats[i].quota > 0;
+	}
+	CHECK(nr == nr_listed, "each place has a client");
+	CHECK(nr_pinning == s->nr_pinning, "contexts that may pin are counted");
+	CHECK(host_load_relaxed(&s->arena->header->nr_contexts) == nr,
+	      "contexts are counted");
 }

@@ -30,4 +30,7 @@ void place_leave(struct clients *s, u32 place);
  * the kernel does not tell, the process must be dead. Costs a few system calls. */
 bool place_may_leave(const struct clients *s, u32 place);
 
+/* Asserts what must be true of places and quotas between two turns. */
+void place_check(const struct clients *s);
+
 #endif

@@ -18,6 +18,7 @@
 #include "host/host.h"
 
 struct held_range;
+struct hold_asker;
 
 struct holding;
 
@@ -54,6 +55,8 @@ bool holds_any_wanting(const struct holding *s);
 u64 holds_used(const struct holding *s);
 /* Asserts what must be true of all ranges between two calls. */
 void holds_check(const struct holding *s);
+/* The same of those that a client has asked for. */
+void holds_check_asker(const struct hold_asker *asker);
 
 /* ---- for hold_load.c ---- */
 

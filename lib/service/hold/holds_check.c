@@ -115,6 +115,17 @@ static void hold_check_sums(const struct holding *s, const struct hold_counted *
 	CHECK(h->queues.ghost_bytes == named, "GHOST counts its names");
 }
 
+void holds_check_asker(const struct hold_asker *asker)
+{
+	u32 nr = 0;
+
+	for (const struct held_range *r = asker->first; r; r = r->asker_next) {
+		CHECK(r->asker == asker, "a range knows its asker");
+		nr++;
+	}
+	CHECK(nr == asker->nr, "an asker counts its ranges");
+}
+
 void holds_check(const struct holding *s)
 {
 	const struct holds *h = s->holds;
