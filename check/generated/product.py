@@ -16,7 +16,6 @@ import itertools
 import json
 import math
 import re
-import shutil
 
 import run
 import text
@@ -83,12 +82,7 @@ def build(folder, jobs):
     changed, mutants, unread = text.generate(read_lib(), tree.words_of(OUTSIDE), orders=False)
     tree.check_room(mutants)
     write(copy, changed)
-    if not (ninja / "build.ninja").exists():
-        shutil.rmtree(ninja, ignore_errors=True)
-        flags = f"{tree.FLAGS} -include {POINTS}"
-        tree.run(["meson", "setup", ninja, copy, "-Dbuildtype=debugoptimized",
-                  "-Dtests=enabled", f"-Dc_args={flags}"], folder / "setup.log")
-    units = tree.build_all(folder, jobs, "lodic-whole", PROGRAMS)
+    units = tree.build_all(folder, jobs, "lodic-whole", f"{tree.FLAGS} -include {POINTS}", PROGRAMS)
     there = tree.compiled(ninja, "lib")
     mutants = [m for m in mutants if m.file in there]
     tree.put(folder / "mutants.json", json.dumps([m._asdict() for m in mutants], indent=0))

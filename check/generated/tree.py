@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 
 import text
@@ -150,9 +149,11 @@ def check_room(mutants):
         raise Failed(f"{len(mutants)} mutants; {POINTS_H} has room for {most}")
 
 
-def build_all(folder, jobs, program, more=()):
+def build_all(folder, jobs, program, flags=FLAGS, more=()):
     """Builds that program, unit tests and what they need besides; returns the tests."""
     ninja = folder / "ninja"
+    run(["sh", folder / "tree/tools/setup.sh", ninja, "-Dbuildtype=debugoptimized",
+         "-Dtests=enabled", "-Ddebug_checks=true", f"-Dc_args={flags}"], folder / "setup.log")
     run(["ninja", "-C", ninja, f"-j{jobs}", program], folder / "build.log")
     units = unit_tests(ninja)  # after what ninja has set up anew
     run(["ninja", "-C", ninja, f"-j{jobs}", *units, *more], folder / "units.log")
@@ -165,10 +166,6 @@ def build(folder, jobs):
     changed, mutants, unread = text.generate(read_core(), words_of(OTHERS))
     check_room(mutants)
     write(tree, changed)
-    if not (ninja / "build.ninja").exists():
-        shutil.rmtree(ninja, ignore_errors=True)
-        run(["meson", "setup", ninja, tree, "-Dbuildtype=debugoptimized", "-Dtests=enabled",
-             f"-Dc_args={FLAGS}"], folder / "setup.log")
     units = build_all(folder, jobs, "lodic-check")
     there = compiled(ninja, "core")
     mutants = [m for m in mutants if m.file in there]
