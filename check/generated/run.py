@@ -157,7 +157,7 @@ def in_threads(jobs, program, work, items, tell):
     """work(item) for all of them, tell(nr done, result) after each. Ctrl-C ends it cleanly."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         waiting = [pool.submit(work, item) for item in items]
-        before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             for nr, done in enumerate(concurrent.futures.as_completed(waiting), 1):
                 tell(nr, done.result())
