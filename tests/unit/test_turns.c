@@ -172,6 +172,22 @@ static void fill_take_hints_many_contexts_bounded_and_sync_waits_for_all(void **
 	service_free(s);
 }
 
+/* A round that has asked a context may have passed its next hint by. */
+static void sync_waits_for_a_round_that_begins_later(void **state)
+{
+	struct service *s = service_make(2, 64);
+	struct fill_sync sync;
+
+	(void)state;
+	s->frames.fill.nr_rounds = 5;
+	fill_sync_begin(&s->frames, &sync);
+	assert_int_equal(sync.round, 6);
+	s->frames.fill.round_asked = 1;
+	fill_sync_begin(&s->frames, &sync);
+	assert_int_equal(sync.round, 7);
+	service_free(s);
+}
+
 /* While the queue is full hints stay where they are. When the arena ends they have nowhere else. */
 static void full_queue_leaves_hints_in_rings_but_at_the_end(void **state)
 {
@@ -463,6 +479,7 @@ static void place_leave_takes_what_the_reader_has_left(void **state)
 	struct place_offer offer;
 	struct client *c;
 	u64 never = 0;
+	u32 nr_kept = 0;
 	int other;
 
 	(void)state;
@@ -480,6 +497,10 @@ static void place_leave_takes_what_the_reader_has_left(void **state)
 		          &never, block_id(2, i < HINT_MAX ? 900 - 2 * i : 600 + i), 2);
 	place_leave(&s->clients, offer.place);
 	assert_in_range(s->frames.fill.queue.nr, HINT_MAX + 1, HINT_MAX + 2);
+	for (u32 i = 0; i < s->frames.fill.queue.nr; i++)
+		nr_kept += s->frames.fill.queue.ranges[i].spare &&
+		           !s->frames.fill.queue.ranges[i].ahead;
+	assert_int_equal(nr_kept, 1); /* it has no gaps: each block was missed */
 	close(offer.fd);
 	client_free_all(&s->clients);
 	close(other);
@@ -533,6 +554,7 @@ int main(void)
 		cmocka_unit_test(reads_begin_without_a_worker_ends_and_nobody_reads),
 		cmocka_unit_test(stat_run_many_contexts_counts_in_pieces),
 		cmocka_unit_test(stat_ask_while_counting_gets_a_later_count),
+		cmocka_unit_test(sync_waits_for_a_round_that_begins_later),
 		cmocka_unit_test(fill_run_starved_drops_all),
 		cmocka_unit_test(queue_put_back_is_next_again),
 		cmocka_unit_test(fill_take_hints_touches_posted_rings_alone),
