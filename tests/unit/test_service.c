@@ -269,6 +269,28 @@ static void context_without_quota_cannot_hold_the_cache(void **state)
 	(void)state;
 }
 
+/* One that comes later names it. */
+static void lock_says_whose_it_is(void **state)
+{
+	char path[FIXTURE_PATH_BYTES + 8], holder[32], pid[32];
+	struct test_service service;
+	ssize_t n;
+	int fd;
+
+	(void)state;
+	test_service_init(&service, "signed");
+	assert_int_equal(test_service_start(&service), 0);
+	snprintf(path, sizeof(path), "%s.lock", service.socket);
+	fd = fixture_open(path, O_RDONLY);
+	n = read(fd, holder, sizeof(holder) - 1);
+	assert_true(n > 0);
+	holder[n] = '\0';
+	snprintf(pid, sizeof(pid), "%d\n", (int)service.pid);
+	assert_string_equal(holder, pid);
+	close(fd);
+	assert_int_equal(test_service_stop(&service), 0);
+}
+
 static bool nobody_may_bind;
 
 int __real_port_bind(int socket, const char *path);
@@ -354,6 +376,7 @@ int main(int argc, char **argv)
 		TEST(refusals_are_told_once_with_their_reasons),
 		TEST(context_without_quota_cannot_hold_the_cache),
 		TEST(contexts_that_only_read_take_no_quota),
+		TEST(lock_says_whose_it_is),
 		TEST(socket_that_cannot_be_made_is_named),
 		TEST(pins_by_two_contexts_all_counted),
 	};
