@@ -86,6 +86,17 @@ void said_cached(int why)
 		machine_fail("lodic_file_cached() returns %d", why);
 }
 
+void said_file(const struct look_file *file)
+{
+	bool held = file->state == LOOK_HELD;
+
+	if ((look_file_why(file)[0] == '\0') != held || (file->reason == 0) != held ||
+	    file->held > MOST_BYTES)
+		machine_fail("a file has state %u, reason %d, why \"%s\", and %llu bytes in holds",
+		             file->state, file->reason, look_file_why(file),
+		             (unsigned long long)file->held);
+}
+
 void said_resize(const struct look_resize *resize)
 {
 	bool failed = resize->state == LOOK_RESIZE_FAILED;

@@ -20,6 +20,8 @@ void said_few_files(int why);
 void said_tier(const struct look_tier *tier);
 /* A record of LOOK_TIMES: each time is in its bucket, and in the sum. */
 void said_times(const struct look_times *times);
+/* A record of LOOK_FILES: one that is not held says why, and no other one does. */
+void said_file(const struct look_file *file);
 /* What look_resize() and look_room() tell: one that has failed says why, and no other one does. */
 void said_resize(const struct look_resize *resize);
 

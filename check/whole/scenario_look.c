@@ -22,6 +22,8 @@ static int admin_each(void *arg, const void *record)
 		said_tier(record);
 	if (l->list == LOOK_TIMES)
 		said_times(record);
+	if (l->list == LOOK_FILES)
+		said_file(record);
 	return ++l->nr > 5000 ? -E2BIG : 0;
 }
 

@@ -97,6 +97,11 @@ static void reader_looks_at_nothing_administers_nothing(void **state)
 	assert_int_equal(caller_ask(&c, WIRE_STAT, 0, 0, 0), 0);
 	assert_int_equal(caller_ask(&c, WIRE_SYNC, 0, 0, 0), 0);
 	close(c.socket);
+	caller_connect(&c, &b.service);
+	caller_send(&c, WIRE_HELLO, 0, 0, 0, b.fd);
+	assert_int_equal(caller_receive(&c), -EINVAL); /* it brings a descriptor */
+	assert_int_equal(c.nr_fds, 0);
+	close(c.socket);
 	bed_check_and_free(&b);
 }
 

@@ -75,6 +75,23 @@ static void blocks_have_left_arena_grows_after_its_pause(void **state)
 	service_shut(s);
 }
 
+static void load_asks_arena_grows_as_far_as_it_must(void **state)
+{
+	struct service *s = begin();
+
+	(void)state;
+	assert_int_equal(budget_ask(&s->budget, MIB), 0); /* it has that */
+	assert_false(resize_is_under_way(s));
+	assert_int_equal(budget_ask(&s->budget, 4 * MIB), 0);
+	assert_true(resize_is_under_way(s));
+	while (resize_is_under_way(s)) {
+		service_turn(s);
+		s = resize_next(s);
+	}
+	assert_int_equal(s->options.sizes.cache_bytes, 4 * MIB);
+	service_shut(s);
+}
+
 static void budget_taken_over_all_of_it(void **state)
 {
 	const struct budget old = { .bytes = 1, .evicted = 2, .next_ns = 3, .asked = 4 };
@@ -89,6 +106,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(blocks_have_left_arena_grows_after_its_pause),
+		cmocka_unit_test(load_asks_arena_grows_as_far_as_it_must),
 		cmocka_unit_test(budget_taken_over_all_of_it),
 	};
 

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "lib/look.h"
 #include "lib/service/loop/run.h"
 #include "lib/service/client/connection.h"
 #include "lib/service/succession/make.h"
@@ -174,6 +175,26 @@ static void warm_ranges_give_all_their_room(void **state)
 	(void)state;
 }
 
+/* `lodic holds` names each process once. */
+static void held_twice_by_one_process_named_once(void **state)
+{
+	struct look_hold told;
+	struct bed b;
+	int fd;
+
+	bed_make(&b, 4 * MIB);
+	assert_int_equal(hold(&b, &b.callers[0], 0, BLOCK), 0);
+	fd = b.callers[0].fds[0];
+	assert_int_equal(hold(&b, &b.callers[0], 0, BLOCK), 0);
+	close(b.callers[0].fds[0]);
+	assert_true(hold_table_look(&b.s->holding, 0, &told));
+	assert_int_equal(told.nr_pids, 1);
+	assert_int_equal(told.pids[0], getpid());
+	close(fd);
+	bed_free(&b);
+	(void)state;
+}
+
 /* A range that was read for a program that has gone is kept for nobody. */
 static void asker_has_gone_its_range_gives_room(void **state)
 {
@@ -297,6 +318,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_ask_at_once_turns_stay_short),
 		cmocka_unit_test(warm_ranges_give_all_their_room),
+		cmocka_unit_test(held_twice_by_one_process_named_once),
 		cmocka_unit_test(asker_has_gone_its_range_gives_room),
 		cmocka_unit_test(asker_has_gone_another_one_waits_it_is_read),
 		cmocka_unit_test(no_room_who_waits_hears_why),
