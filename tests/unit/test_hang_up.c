@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -284,6 +285,38 @@ static void strangers_with_many_messages_are_for_several_turns(void **state)
 	service_shut(s);
 }
 
+static void arena_of_no_size_is_not_made(void **state)
+{
+	struct service *s = begin(), *to = NULL;
+	const char *why = NULL;
+
+	(void)state;
+	assert_int_equal(service_make(s, UINT64_MAX, &to, &why), -EINVAL);
+	assert_null(to);
+	assert_non_null(why);
+	service_shut(s);
+}
+
+/* A connection has two descriptors, and connections have half of them. */
+static void connections_end_where_descriptors_do(void **state)
+{
+	struct service *s = begin();
+	struct rlimit limit, few;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	few = limit;
+	few.rlim_cur = 64;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	s->clients.nr_connections = 15;
+	assert_false(domain_is_crowded(&s->clients, 1));
+	s->clients.nr_connections = 16;
+	assert_true(domain_is_crowded(&s->clients, 1));
+	s->clients.nr_connections = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	service_shut(s);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -294,6 +327,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(descriptor_of_a_stranger_is_a_workers),
 		cmocka_unit_test(descriptor_of_one_without_room_is_a_workers),
 		cmocka_unit_test(strangers_with_many_messages_are_for_several_turns),
+		cmocka_unit_test(arena_of_no_size_is_not_made),
+		cmocka_unit_test(connections_end_where_descriptors_do),
 	};
 
 	fixture_begin(argc, argv, NULL);

@@ -335,6 +335,7 @@ static void pins_by_two_contexts_all_counted(void **state)
 		bool told = scheme == LODIC_LODIC || scheme == LODIC_HAZARD;
 		struct lodic_context *other;
 		struct lodic_pin pins[2];
+		struct lodic_stat stat;
 		u64 pinned = 0;
 		struct look *look;
 		struct test_bed b;
@@ -346,7 +347,9 @@ static void pins_by_two_contexts_all_counted(void **state)
 		assert_int_equal(lodic_context_open(b.lodic, &other), 0);
 		assert_int_equal(lodic_pin(b.context, b.file, 0, &pins[0]), 0);
 		assert_int_equal(lodic_pin(other, b.file, BLOCK, &pins[1]), 0);
-		assert_int_equal(test_service_stat(b.lodic).pinned, 2);
+		stat = test_service_stat(b.lodic);
+		assert_int_equal(stat.pinned, 2);
+		assert_in_range(stat.uptime_ns, 1, host_now_ns());
 		assert_int_equal(look_open(b.service.socket, &look, &pid), 0);
 		assert_int_equal(look_list(look, LOOK_CONTEXTS, context_add, &pinned), 0);
 		assert_int_equal(pinned, told ? 2 : LOOK_UNKNOWN);
