@@ -330,10 +330,10 @@ static void auditor_looks(void)
 		settle_compare(settle.service, &fresh, "with nobody");
 }
 
-/* Nobody is connected any more, and no file is kept. */
+/* Nobody is connected any more, and no file is kept. A resize that ends begins its time anew. */
 static void auditor_sees_it_leave(u64 since_ns)
 {
-	u64 until = since_ns + settle.idle_ns + NS_PER_S / 4;
+	u64 until = since_ns + 2 * settle.idle_ns + NS_PER_S / 4;
 
 	while (!settle.service->dead && !settle.stops_ns[settle.service->number] &&
 	       machine.now_ns < until)
@@ -360,9 +360,9 @@ static void auditor_run(void *arg)
 		while (settle.expected[i + 1] && !machine.processes[i].dead)
 			if (!task_wait(&machine.processes[i].ended, until))
 				machine_fail("%s does not end", machine.processes[i].name);
-	until = machine.now_ns;
 	if (settle.service && !settle.service->dead)
 		auditor_looks();
+	until = machine.now_ns;
 	if (settle.service && settle.idle_ns > 0)
 		auditor_sees_it_leave(until);
 }
