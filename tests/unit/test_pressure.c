@@ -230,6 +230,19 @@ static void room_of_either_version_is_the_tightest_group_s(void **state)
 	assert_false(memory_is_tight(&room));
 }
 
+/* A cache of 4 MiB, which nothing presses yet. The file at path tells of pressure. */
+static void bed_make(struct test_bed *b, char path[FIXTURE_PATH_BYTES], u64 hold_bytes,
+                     u64 file_bytes)
+{
+	fixture_path(path, "pressure");
+	pressure_write(path, "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+	test_bed_init(b, LODIC_LODIC);
+	b->service.options.sizes.cache_bytes = 4 * MIB;
+	b->service.options.sizes.hold_bytes = hold_bytes;
+	b->service.options.sizes.pressure = path;
+	test_bed_make(b, file_bytes);
+}
+
 /* A hold that nobody has goes first; then the cache is handed over smaller. What is held stays. */
 static void service_under_pressure_holds_go_then_cache_shrinks(void **state)
 {
@@ -243,13 +256,7 @@ static void service_under_pressure_holds_go_then_cache_shrinks(void **state)
 
 	(void)state;
 	alarm(TEST_SECONDS);
-	fixture_path(path, "pressure");
-	pressure_write(path, "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
-	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.sizes.cache_bytes = 4 * MIB;
-	b.service.options.sizes.hold_bytes = 4 * MIB;
-	b.service.options.sizes.pressure = path;
-	test_bed_make(&b, 2 * hold_bytes);
+	bed_make(&b, path, 4 * MIB, 2 * hold_bytes);
 	assert_int_equal(lodic_prefetch(b.context, b.file, 0, 100 * BLOCK, LODIC_WAIT),
 	                 0);
 	assert_int_equal(lodic_hold(b.lodic, b.file, 0, hold_bytes, LODIC_WAIT, &held),
@@ -290,13 +297,7 @@ static void service_under_pressure_holds_in_use_cache_shrinks(void **state)
 
 	(void)state;
 	alarm(TEST_SECONDS);
-	fixture_path(path, "pressure");
-	pressure_write(path, "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
-	test_bed_init(&b, LODIC_LODIC);
-	b.service.options.sizes.cache_bytes = 4 * MIB;
-	b.service.options.sizes.hold_bytes = 4 * MIB;
-	b.service.options.sizes.pressure = path;
-	test_bed_make(&b, 2 * NR_IN_USE * BLOCK);
+	bed_make(&b, path, 4 * MIB, 2 * NR_IN_USE * BLOCK);
 	caller_hello(&c, &b.service);
 	id = caller_open(&c, b.path);
 	for (u32 i = 0; i < NR_IN_USE; i++) {
@@ -309,6 +310,19 @@ static void service_under_pressure_holds_in_use_cache_shrinks(void **state)
 	for (u32 i = 0; i < NR_IN_USE; i++)
 		close(fds[i]);
 	close(c.socket);
+	test_bed_free(&b);
+}
+
+static void service_under_pressure_no_holds_no_budget_cache_shrinks(void **state)
+{
+	static char path[FIXTURE_PATH_BYTES];
+	struct test_bed b;
+
+	(void)state;
+	alarm(TEST_SECONDS);
+	bed_make(&b, path, 0, BLOCK);
+	pressure_write(path, "some avg10=25.00 avg60=0.00 avg300=0.00 total=0\n");
+	assert_true(WAIT_UNTIL(test_service_stat(b.lodic).frames == 3 * MIB / BLOCK));
 	test_bed_free(&b);
 }
 
@@ -325,6 +339,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(room_of_either_version_is_the_tightest_group_s),
 		cmocka_unit_test(service_under_pressure_holds_go_then_cache_shrinks),
 		cmocka_unit_test(service_under_pressure_holds_in_use_cache_shrinks),
+		cmocka_unit_test(
+			service_under_pressure_no_holds_no_budget_cache_shrinks),
 	};
 
 	fixture_begin(argc, argv, NULL);
