@@ -258,8 +258,11 @@ bool resize_run(struct service *s)
 		next = carry_blocks(s, &r->carry);
 		if (next == CARRY_DONE)
 			resize_step(r, again ? RESIZE_READY : RESIZE_FILES);
-		s->change.resized.had = r->carry.had;
 		s->change.resized.taken = r->carry.taken;
+		s->change.resized.had = r->carry.had;
+		/* A second round may have taken blocks once more. */
+		if (s->change.resized.had < r->carry.taken)
+			s->change.resized.had = r->carry.taken;
 	} else if (r->step == RESIZE_ENDS) {
 		resize_ends(s);
 	}

@@ -36,7 +36,7 @@ static int succession_take(struct succession *a, u64 bytes)
 	err = wire_receive(a->socket, &a->page, sizeof(a->page.reply) + bytes, a->fds,
 	                   &a->nr_fds);
 	/* An error comes without records, so that the answer is too short. */
-	if (!err || a->page.reply.error)
+	if (!err || (err == -EPROTO && bytes > 0 && a->page.reply.error))
 		err = reason_error(a->page.reply.error);
 	return err > 0 || err < -MOST_ERRNO ? -EPROTO : err;
 }
