@@ -333,6 +333,13 @@ class Report(unittest.TestCase):
         self.assertIn("core/block.h", told[0])
         self.assertIn("a1", told[1])
 
+    def test_list_of_the_tree_is_read(self):
+        entries = report.read_equivalent()
+        self.assertTrue(entries)
+        for file, function, _, _ in entries:
+            text_of = (ROOT / file).read_text()
+            self.assertRegex(text_of, rf"\b{function}\b", file)
+
     def test_entry_of_is_read_back(self):
         long = self.mutants[0]._replace(change="dropped: " + "some(words); " * 9 + "end();", nth=2)
         path = pathlib.Path(tempfile.mkdtemp(prefix="lodic-entry-")) / "list.toml"
@@ -353,29 +360,6 @@ class Report(unittest.TestCase):
                 (None, False, ("crash", "-")), (None, True, ("hang", "-"))):
             found = run.first_bad(run.Ended(rows, 1.0, hung))
             self.assertEqual(found and (found["how"], found["memory"]), expected)
-
-
-class Units(unittest.TestCase):
-    """A unit test that reaches mutant 1 and fails with it."""
-
-    name = "some/where/test_one"
-    script = """#!/bin/sh
-[ -z "$LODIC_GENERATED_SEEN" ] || printf '\\0\\0\\0\\0\\1\\0\\0\\0' >"$LODIC_GENERATED_SEEN"
-[ "$LODIC_GENERATED" != 1 ]
-"""
-
-    def test_catch_names_the_test_that_fails(self):
-        with tempfile.TemporaryDirectory(prefix="lodic-units-") as folder:
-            ninja = pathlib.Path(folder)
-            path = ninja / self.name
-            path.parent.mkdir(parents=True)
-            path.write_text(self.script)
-            path.chmod(0o755)
-            units = unit.Units(ninja, ninja, run.Program("true"))
-            units.look(self.name)
-            self.assertEqual(units.rows[self.name]["reached"], {1})
-            self.assertEqual(units.catch(1, 5)[0], self.name)
-            self.assertIsNone(units.catch(2, 5))
 
 
 if __name__ == "__main__":

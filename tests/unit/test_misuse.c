@@ -113,7 +113,7 @@ static void read_during_a_prefetch(struct test_bed *b)
 
 	test_service_freeze(&b->service);
 	REQUIRE(pthread_create(&thread, NULL, prefetch_all, b) == 0, "no thread");
-	WAIT_UNTIL_MS(lodic_read(b->context, b->file, &byte, 1, 0) < 0, 1000);
+	WAIT_UNTIL(lodic_read(b->context, b->file, &byte, 1, 0) < 0);
 }
 
 static void context_of_two_threads_debug_build_says_so(void **state)

@@ -326,13 +326,16 @@ static void record_refused_closes_nothing(void **state)
 {
 	struct policy_record *r;
 	const char *why;
-	int own = dup(0);
+	int own = dup(0), event = port_event();
 
 	(void)state;
-	assert_true(dup2(port_event(), 0) == 0);
+	assert_true(own >= 0 && event >= 0);
+	assert_int_equal(dup2(event, 0), 0);
 	assert_int_equal(policy_record_begin("/", &r, &why), -EINVAL);
 	assert_int_equal(fcntl(0, F_GETFD), 0);
-	dup2(own, 0);
+	assert_int_equal(dup2(own, 0), 0);
+	close(own);
+	close(event);
 }
 
 /* Both write to one name, and the record that has it in the end is whole. */
