@@ -256,6 +256,27 @@ static void contexts_of_a_group_keep_a_part_whatever_they_write(void **state)
 	assert_int_equal(test_service_stop(&service), 0);
 }
 
+/* A slot is no entry of a table: there are as many as in any service. */
+static void group_with_slots_counts_them_once(void **state)
+{
+	struct test_service service;
+	struct wire_caller c;
+
+	(void)state;
+	test_service_init(&service, "slots");
+	service.options.sizes.cache_bytes = NR_FRAMES * BLOCK;
+	service.options.tables.scheme = ARENA_HAZARD;
+	service.options.sharing.for_group = true;
+	service.options.sharing.group = getgid();
+	assert_int_equal(test_service_start(&service), 0);
+	caller_hello(&c, &service);
+	assert_int_equal(caller_ask(&c, WIRE_CONTEXT_OPEN, 0, 0, 0), 0);
+	close(c.fds[0]);
+	assert_int_equal(c.reply.context.bytes, arena_context_bytes(ARENA_HAZARD_SLOTS, 1));
+	close(c.socket);
+	assert_int_equal(test_service_stop(&service), 0);
+}
+
 static int guard_set(void **state)
 {
 	(void)state;
@@ -273,6 +294,7 @@ int main(int argc, char **argv)
 		TEST(pin_by_store_others_evicted_it_stands),
 		TEST(pin_by_store_file_dropped_pins_stand_then_frames_free),
 		TEST(contexts_of_a_group_keep_a_part_whatever_they_write),
+		TEST(group_with_slots_counts_them_once),
 		TEST(barrier_auto_by_the_cache_s_size),
 		TEST(membarrier_forbidden_auto_locks_light_says_why),
 	};

@@ -214,7 +214,7 @@ static bool client_dismiss(struct clients *s, const struct client *c)
 void client_hang_up(struct clients *s, struct client *c)
 {
 	if (s->successor == c && !client_dismiss(s, c))
-		return; /* the next try comes with its next event, or with another successor */
+		return; /* its socket is ready until it is told, so the next turn tries again */
 	s->nr_silent += c->socket >= 0;
 	client_drain(s, c->socket);
 	service_close(&c->socket);

@@ -24,6 +24,11 @@ static bool hold_move_file(const struct holding *old, struct holding *s,
 	return true;
 }
 
+static bool hold_move_wants(const struct held_range *r)
+{
+	return hold_is_ready(r) || r->queue == HOLDS_READING || r->queue == HOLDS_WANTING;
+}
+
 void hold_move_all(struct holding *old, struct holding *s,
                    u32 (*new_id)(const void *arg, u32 id), const void *arg)
 {
@@ -34,19 +39,24 @@ void hold_move_all(struct holding *old, struct holding *s,
 	if (!h)
 		return;
 	h->alive = host_load_acquire(&s->arena->header->alive);
-	/* Nobody looks for a range meanwhile. So ranges of both numbers may stand in a chain. */
+	/* First all are unlinked. A number of the new arena may have been another file's in the old
+	 * one, and a sum of bytes is of one number. Nobody looks for a range meanwhile. */
 	for (u64 i = 0; i < h->nr_places; i++) {
 		struct held_range *r = h->table[i];
-		bool linked;
 
-		if (!r || (!hold_is_ready(r) && r->queue != HOLDS_READING &&
-		           r->queue != HOLDS_WANTING))
+		if (r && hold_move_wants(r)) {
+			r->moves = r->at != NULL;
+			hold_table_unlink(h, r);
+		}
+	}
+	for (u64 i = 0; i < h->nr_places; i++) {
+		struct held_range *r = h->table[i];
+
+		if (!r || !hold_move_wants(r))
 			continue;
-		linked = r->at != NULL;
-		hold_table_unlink(h, r);
 		if (!hold_move_file(old, s, r, new_id(arg, r->file)))
 			holds_outdate(s, r);
-		else if (linked)
+		else if (r->moves)
 			hold_table_link(h, r);
 	}
 }

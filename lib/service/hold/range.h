@@ -44,6 +44,7 @@ struct held_range {
 	bool settled; /* those who wait have their answer */
 	bool leaving; /* holds.leaving_bytes has its bytes */
 	bool had;     /* core.had, as used_bytes has it */
+	bool moves;   /* hold_move_all() has unlinked it */
 	u8 visits;    /* givings after the first, up to HOLDS_VISITS_MAX */
 	u64 nr_given;
 	u64 refused_in;         /* the search for room that found it in use */

@@ -104,7 +104,8 @@ bool hand_gives_way(struct service *s)
 	if (c && c->had_place && hand_is_silent(s, c))
 		hand_dismiss(s);
 	c = client_successor(&s->clients);
-	return !c || !c->had_place;
+	/* It may have been heard just now, and serve. */
+	return !service_is_stopping(&s->base) && (!c || !c->had_place);
 }
 
 /* ---- what it asks ---- */

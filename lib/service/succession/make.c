@@ -44,7 +44,7 @@ static void service_shape_tables(struct memory *m, const struct service_options 
 	shape->nr_entries = nr_entries;
 	arena_shape_default(shape);
 	m->quota = o->tables.quota ? o->tables.quota : arena_default_quota(shape);
-	if (o->sharing.for_group && !nr_entries && o->tables.scheme != ARENA_HAZARD)
+	if (o->sharing.for_group && !nr_entries)
 		shape->nr_entries = MIN_NR_ENTRIES;
 	while ((o->tables.quota || o->sharing.for_group) && !nr_entries &&
 	       shape->nr_entries / 2 < m->quota && shape->nr_entries < MAX_NR_ENTRIES)
@@ -60,8 +60,9 @@ int service_shape(struct service *s, const char **ret_why)
 	u64 bytes = o->sizes.cache_bytes ? o->sizes.cache_bytes : SERVICE_DEFAULT_CACHE_BYTES;
 	u64 nr_frames = (bytes >> BLOCK_SHIFT) + FRAME_FIRST;
 	u32 nr_files = o->keeping.nr_files ? o->keeping.nr_files : DEFAULT_NR_FILES;
-	/* Hazard slots are not entries, and their number is fixed. */
-	u32 nr_entries = o->tables.scheme == ARENA_HAZARD ? 0 : o->tables.nr_entries;
+	/* The number of hazard slots is fixed. */
+	u32 nr_entries = o->tables.scheme == ARENA_HAZARD ? ARENA_HAZARD_SLOTS
+	                                                  : o->tables.nr_entries;
 	int err;
 
 	*ret_why = NULL;
