@@ -314,15 +314,15 @@ static void hold_fd_connection_breaks_asks_again(void **state)
 	pthread_t thread;
 	struct test_bed b;
 	void *fd;
-	int unread;
+	int socket, unread;
 
 	bed_make(&b);
 	h = held_range(&b, 0, 0);
+	socket = b.lodic->channel.socket; /* the thread closes it after the shutdown */
 	test_service_freeze(&b.service);
 	assert_int_equal(pthread_create(&thread, NULL, ask_for_fd, h), 0);
-	assert_true(WAIT_UNTIL(ioctl(b.lodic->channel.socket, SIOCOUTQ, &unread) == 0 &&
-	                       unread > 0));
-	assert_int_equal(shutdown(b.lodic->channel.socket, SHUT_RDWR), 0);
+	assert_true(WAIT_UNTIL(ioctl(socket, SIOCOUTQ, &unread) == 0 && unread > 0));
+	assert_int_equal(shutdown(socket, SHUT_RDWR), 0);
 	kill(b.service.pid, SIGCONT);
 	assert_int_equal(pthread_join(thread, &fd), 0);
 	assert_true((intptr_t)fd >= 0);
