@@ -226,6 +226,18 @@ static void membarrier_forbidden_auto_locks_light_says_why(void **state)
 	(void)state;
 }
 
+static void group_begin(struct test_service *service, struct wire_caller *c, u32 scheme, u32 quota)
+{
+	test_service_init(service, scheme == ARENA_HAZARD ? "slots" : "group");
+	service->options.sizes.cache_bytes = NR_FRAMES * BLOCK;
+	service->options.tables.scheme = scheme;
+	service->options.tables.quota = quota;
+	service->options.sharing.for_group = true;
+	service->options.sharing.group = getgid();
+	assert_int_equal(test_service_start(service), 0);
+	caller_hello(c, service);
+}
+
 /* Another user's program may count in each entry of a context that pins. All such entries together
  * are a part of the cache, so that what it keeps leaves frames to others. */
 static void contexts_of_a_group_keep_a_part_whatever_they_write(void **state)
@@ -236,13 +248,7 @@ static void contexts_of_a_group_keep_a_part_whatever_they_write(void **state)
 	u32 nr = 0;
 
 	(void)state;
-	test_service_init(&service, "group");
-	service.options.sizes.cache_bytes = NR_FRAMES * BLOCK;
-	service.options.tables.quota = NR_PINS;
-	service.options.sharing.for_group = true;
-	service.options.sharing.group = getgid();
-	assert_int_equal(test_service_start(&service), 0);
-	caller_hello(&c, &service);
+	group_begin(&service, &c, ARENA_SCANNED, NR_PINS);
 	do {
 		assert_int_equal(caller_ask(&c, WIRE_CONTEXT_OPEN, 0, 0, 0), 0);
 		close(c.fds[0]);
@@ -263,13 +269,7 @@ static void group_with_slots_counts_them_once(void **state)
 	struct wire_caller c;
 
 	(void)state;
-	test_service_init(&service, "slots");
-	service.options.sizes.cache_bytes = NR_FRAMES * BLOCK;
-	service.options.tables.scheme = ARENA_HAZARD;
-	service.options.sharing.for_group = true;
-	service.options.sharing.group = getgid();
-	assert_int_equal(test_service_start(&service), 0);
-	caller_hello(&c, &service);
+	group_begin(&service, &c, ARENA_HAZARD, 0);
 	assert_int_equal(caller_ask(&c, WIRE_CONTEXT_OPEN, 0, 0, 0), 0);
 	close(c.fds[0]);
 	assert_int_equal(c.reply.context.bytes, arena_context_bytes(ARENA_HAZARD_SLOTS, 1));
